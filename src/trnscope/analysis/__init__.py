@@ -1,0 +1,1 @@
+"""Questions asked of a capture, each answered by documented SQL."""

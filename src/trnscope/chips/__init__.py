@@ -1,0 +1,1 @@
+"""Chip data files: every figure with unit, kind, source and sigma."""

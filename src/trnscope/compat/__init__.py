@@ -1,0 +1,1 @@
+"""The torch_neuronx names that existing scripts import."""

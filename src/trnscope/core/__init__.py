@@ -1,0 +1,1 @@
+"""The NeuronCore model: programs, schedules and the virtual clock."""

@@ -1,0 +1,1 @@
+"""Rules that turn analyses into findings."""

@@ -1,0 +1,1 @@
+"""Lowering: one file per op family, from an op to a Program."""

@@ -1,0 +1,1 @@
+"""NeuronConfig, NeuronProfiler and the capture of a window."""

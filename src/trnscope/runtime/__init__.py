@@ -1,0 +1,1 @@
+"""Program cache, virtual time of the process, profiling windows."""
