@@ -5,12 +5,16 @@ from typing import Final, TypedDict
 
 
 class FileEntry(TypedDict):
+    """One file of a capture."""
+
     path: str
     bytes: int
     sha256: str
 
 
 class WindowInfo(TypedDict):
+    """The profiling window of a capture."""
+
     start_ns: int
     end_ns: int
     """Virtual host clock, shifted so that the window's start equals its real Unix time."""

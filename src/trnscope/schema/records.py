@@ -44,12 +44,16 @@ EXECUTION_KINDS: Final = (Kind.OP, Kind.GRAPH, Kind.COPY_H2D, Kind.COPY_D2H, Kin
 
 
 class Phase(IntEnum):
+    """Part of the training step that an op belongs to."""
+
     FORWARD = 0
     BACKWARD = 1
     OPTIMIZER = 2
 
 
 class Origin(IntEnum):
+    """How an op came to the device."""
+
     EAGER = 0
     COMPILED = 1
     COPY = 2
@@ -58,6 +62,8 @@ class Origin(IntEnum):
 
 
 class Flag(IntFlag):
+    """Properties of one record."""
+
     NON_BLOCKING = 1
     """A copy that returns before it is done."""
     BLOCKING = 2

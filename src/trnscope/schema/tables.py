@@ -25,6 +25,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
+    """One table of a capture: a Parquet file under `tables/`."""
+
     name: str
     doc: str
     columns: tuple[Column, ...]
@@ -229,7 +231,7 @@ EXPLORER_TABLES: Final = (
             _int("nc_idx", "logical NeuronCore", required=False),
             _int("pcore_idx", "physical core within the logical one", required=False),
             _int("worker_gid", "global rank", required=False),
-            Column("flow_id", "list<string>", "joins the rows of one execution", None, False),
+            Column("flow_id", "list<string>", "joins the rows of one execution", required=False),
             _text("framework_stream_id", "stream", required=False),
             _text("extra_attributes_json", "exec_id, program_id, model_name, ...", required=False),
         ),
