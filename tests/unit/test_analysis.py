@@ -1,0 +1,246 @@
+"""Each question's answer on a small capture written by hand, worked out on paper.
+
+Core 0, stream 0:   add [100, 130)   mul [150, 250)   mul [250, 350)   copy [600, 640)
+Core 0, stream 1:   sort [300, 400)
+Core 1, stream 0:   graph [1000, 1500), beyond the window, which is [0, 1200)
+"""
+
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from handmade import write_capture
+from trnscope.analysis import ask, compare_captures, compare_regions, summarize
+from trnscope.analysis import summary as shapes
+from trnscope.analysis.question import QUESTIONS
+from trnscope.store.capture import open_capture
+from trnscope.store.views import connect
+
+GRAPH = "neuron_graph_inference_0"
+
+
+def execution(exec_id: int, op_id: int, submit_ns: int, start_ns: int, end_ns: int, **more: Any) -> dict[str, Any]:
+    row = {"exec_id": exec_id, "op_id": op_id, "submit_ns": submit_ns, "start_ns": start_ns, "end_ns": end_ns}
+    return row | {"device_time_ns": end_ns - start_ns, "category": "kernel", "flow_id": exec_id} | more
+
+
+def op(op_id: int, name: str, start_ns: int, end_ns: int, origin: str = "eager", **more: Any) -> dict[str, Any]:
+    return {"op_id": op_id, "op": name, "host_start_ns": start_ns, "host_end_ns": end_ns, "origin": origin} | more
+
+
+TABLES: dict[str, list[dict[str, Any]]] = {
+    "OpRecord": [
+        op(0, "aten::add.Tensor", 80, 90),
+        op(1, "aten::mul.Tensor", 90, 100),
+        op(2, "aten::view", 100, 101, is_view=True),
+        op(3, "aten::mul.Tensor", 101, 121),
+        op(4, "aten::sort", 121, 131),
+        op(5, "aten::_copy_from", 500, 560, "copy"),
+        op(6, GRAPH, 700, 795, "compiled"),
+    ],
+    "Execution": [
+        execution(10, 0, 85, 100, 130, program_id=1, first_use=True),
+        execution(11, 1, 95, 150, 250, program_id=2),
+        execution(12, 3, 110, 250, 350, program_id=3),
+        execution(13, 4, 125, 300, 400, program_id=4, stream=1),
+        execution(14, 5, 550, 600, 640, category="copy", name="Copy H2D"),
+        execution(15, 6, 750, 1000, 1500, program_id=5, device=1),
+    ],
+    "Program": [
+        {"program_id": 1, "key": "aa", "low_ns": 20, "high_ns": 60, "flops": 4, "bound": "overhead"}
+        | {"confidence": "validated", "hbm_read_bytes": 32, "hbm_write_bytes": 16},
+        {"program_id": 2, "key": "bb", "low_ns": 90, "high_ns": 120, "flops": 8, "bound": "memory"}
+        | {"confidence": "validated", "hbm_read_bytes": 64, "hbm_write_bytes": 32},
+        {"program_id": 3, "key": "cc", "low_ns": 80, "high_ns": 130, "flops": 8, "bound": "compute"}
+        | {"confidence": "unseen", "hbm_read_bytes": 64, "hbm_write_bytes": 32},
+        {"program_id": 4, "low_ns": 50, "high_ns": 200, "bound": "latency", "confidence": "single-witness"},
+        {"program_id": 5, "low_ns": 400, "high_ns": 700, "bound": "memory", "confidence": "single-witness"},
+    ],
+    "HostInterval": [
+        {"thread": 8, "category": "dispatch", "start_ns": 121, "end_ns": 131},
+        {"thread": 7, "category": "python", "start_ns": 0, "end_ns": 80},
+        {"thread": 7, "category": "dispatch", "start_ns": 80, "end_ns": 90},
+        {"thread": 7, "category": "dispatch", "start_ns": 90, "end_ns": 121, "uncertain": True},
+        {"thread": 7, "category": "copy", "start_ns": 500, "end_ns": 560},
+        {"thread": 7, "category": "sync", "start_ns": 795, "end_ns": 1200},
+    ],
+    "SystemProfileEvents": [
+        {"name": "nrt_load", "duration_ns": 12, "flow_id": ["10"]},
+        {"name": "nrt_execute", "duration_ns": 30, "flow_id": ["10"]},
+        {"name": "nrt_load", "duration_ns": 3, "flow_id": ["10"]},
+    ],
+    "Step": [{"step": 0, "start_ns": 0, "end_ns": 600}, {"step": 1, "start_ns": 600, "end_ns": 1200}],
+    "DataQuality": [{"kind": "dropped-executions", "count": 3, "detail": "Three are gone."}],
+}
+
+
+def annotation(name: str, start_ns: int, end_ns: int) -> dict[str, Any]:
+    times = {"ts": start_ns / 1000, "dur": (end_ns - start_ns) / 1000}
+    return {"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 7} | times
+
+
+TRACE = {
+    "traceEvents": [
+        annotation("eager", 70, 100),
+        annotation("whole", 70, 800),
+        annotation("eager", 101, 200),
+        annotation("compiled", 700, 800),
+        annotation("nothing", 900, 1000),
+    ]
+}
+
+ANSWERS: dict[str, tuple[type, list[tuple[Any, ...]]]] = {
+    "op_time": (
+        shapes.OpTime,
+        [
+            (GRAPH, "kernel", 1, 1, 500, 500, 500 / 870, 400, 700, 0, 0, "memory", "single-witness"),
+            ("aten::mul.Tensor", "kernel", 2, 2, 200, 100, 200 / 870, 170, 250, 16, 192, "memory", "unseen"),
+            ("aten::sort", "kernel", 1, 1, 100, 100, 100 / 870, 50, 200, 0, 0, "latency", "single-witness"),
+            ("aten::_copy_from", "copy", 1, 0, 40, 40, 40 / 870, 40, 40, 0, 0, "unknown", "unseen"),
+            ("aten::add.Tensor", "kernel", 1, 1, 30, 30, 30 / 870, 20, 60, 4, 48, "overhead", "validated"),
+        ],
+    ),
+    "op_calls": (
+        shapes.OpCalls,
+        [
+            ("aten::mul.Tensor", 2, 2, 0, 0),
+            ("aten::_copy_from", 1, 1, 0, 0),
+            ("aten::add.Tensor", 1, 1, 0, 1),
+            ("aten::sort", 1, 1, 0, 0),
+            (GRAPH, 1, 1, 0, 0),
+            ("aten::view", 1, 0, 1, 0),
+        ],
+    ),
+    # Core 0: 30 + [150, 400) + 40; the sort overlaps the second mul by 50
+    "devices": (shapes.DeviceTime, [(0, 5, 370, 320, 100, 640), (1, 1, 500, 500, 1000, 1500)]),
+    "host_time": (
+        shapes.HostTime,
+        [
+            (7, "sync", 1, 405, 0),
+            (7, "python", 1, 80, 0),
+            (7, "copy", 1, 60, 0),
+            (7, "dispatch", 2, 41, 31),
+            (8, "dispatch", 1, 10, 0),
+        ],
+    ),
+    "gaps": (
+        shapes.Gap,
+        [
+            # idle from 350; submitted at 550: the host owns 200, the launch 50
+            (0, 0, 12, 14, "aten::_copy_from", 350, 250, 200, 50),
+            # idle from 130; submitted at 95, before that: no host share
+            (0, 0, 10, 11, "aten::mul.Tensor", 130, 20, 0, 20),
+        ],
+    ),
+    "launches": (
+        shapes.Launches,
+        [
+            # delays 15, 55, 140, 175; two found their stream busy: the muls (add ends 130 > 95, mul ends 250 > 110)
+            ("eager", 4, 10, 15, 55, 175, 175, 2),
+            ("compiled", 1, 95, 250, 250, 250, 250, 0),
+            ("copy", 1, 60, 50, 50, 50, 50, 0),
+        ],
+    ),
+    "first_uses": (shapes.FirstUse, [(10, 0, "aten::add.Tensor", "aa", 100, 15)]),
+    "regions": (
+        shapes.Region,
+        [
+            ("annotation", "whole", 1, 6, 870, 730),
+            # dispatched at 80 and 90, then at 101 and 121
+            ("annotation", "eager", 2, 4, 330, 129),
+            ("annotation", "compiled", 1, 1, 500, 100),
+            ("annotation", "nothing", 1, 0, 0, 100),
+            ("step", "0", 1, 5, 370, 600),
+            ("step", "1", 1, 1, 500, 600),
+        ],
+    ),
+    "data_quality": (shapes.DataQuality, [("dropped-executions", 3, "Three are gone.")]),
+}
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("analysis") / "a"
+    return write_capture(directory, TABLES, trace=TRACE, window={"end_ns": 1200})
+
+
+@pytest.mark.parametrize("question", ANSWERS)
+def test_expected_table(capture: Path, question: str) -> None:
+    shape, expected = ANSWERS[question]
+    with connect(open_capture(capture)) as connection:
+        answer = ask(connection, question)
+    assert [tuple(row.values()) for row in answer] == expected
+    assert list(answer[0]) == list(get_type_hints(shape)), "the typed row and the SQL name other columns"
+
+
+def test_every_question_has_its_expected_table_and_a_header() -> None:
+    files = {path.name.removesuffix(".sql"): path.read_text() for path in QUESTIONS.iterdir()}
+    assert set(files) == set(ANSWERS)
+    for name, (shape, _) in ANSWERS.items():
+        header = files[name].split("\nSELECT")[0].split("\nWITH")[0]
+        assert all(line.startswith("--") for line in header.splitlines()), name
+        undocumented = [column for column in get_type_hints(shape) if column not in header]
+        assert undocumented == [], name
+
+
+@pytest.mark.parametrize("question", ANSWERS)
+def test_an_empty_capture_has_an_empty_answer(tmp_path: Path, question: str) -> None:
+    with connect(open_capture(write_capture(tmp_path / "a", {}))) as connection:
+        assert ask(connection, question) == []
+
+
+def test_device_time_of_the_ops_adds_up_to_the_total(capture: Path) -> None:
+    summary = summarize(open_capture(capture))
+    assert sum(row["device_time_ns"] for row in summary["ops"]) == summary["totals"]["device_time_ns"] == 870
+    assert sum(row["share"] for row in summary["ops"]) == pytest.approx(1)
+
+
+def test_totals(capture: Path) -> None:
+    assert summarize(open_capture(capture))["totals"] == {
+        "executions": 6,
+        "programs": 5,
+        "device_time_ns": 870,
+        "device_busy_ns": 820,
+        "span_ns": 1500,
+        "device_busy_share": 820 / 3000,
+    }
+
+
+def test_totals_of_nothing(tmp_path: Path) -> None:
+    capture = write_capture(tmp_path / "a", {}, window={"end_ns": 0})
+    assert summarize(open_capture(capture))["totals"] == {
+        "executions": 0,
+        "programs": 0,
+        "device_time_ns": 0,
+        "device_busy_ns": 0,
+        "span_ns": 0,
+        "device_busy_share": 0.0,
+    }
+
+
+def test_gaps_per_stream(capture: Path) -> None:
+    (stream,) = summarize(open_capture(capture))["gaps"]
+    longest = stream.pop("longest")  # type: ignore[misc]
+    assert stream == {"device": 0, "stream": 0, "gaps": 2, "gap_ns": 270, "host_ns": 200, "launch_ns": 70}
+    assert [gap["gap_ns"] for gap in longest] == [250, 20]
+
+
+def test_regions_are_compared_per_occurrence(capture: Path) -> None:
+    regions = summarize(open_capture(capture))["regions"]
+    chosen = [region for region in regions if region["name"] in ("eager", "compiled")]
+    assert [(row["name"], row["device_ratio"]) for row in compare_regions(chosen)] == [
+        ("eager", 1.0),
+        ("compiled", 500 / 165),
+    ]
+    idle_first = [region for region in regions if region["name"] == "nothing"] + chosen
+    assert all("device_ratio" not in row for row in compare_regions(idle_first))
+
+
+def test_captures_are_compared_by_their_directory(capture: Path, tmp_path: Path) -> None:
+    other = write_capture(tmp_path / "b", {"Execution": [execution(1, 0, 0, 0, 87)]})
+    summaries = [summarize(open_capture(path)) for path in (capture, other)]
+    assert compare_captures(summaries) == [
+        {"name": "a", "times": 1, "executions": 6, "device_time_ns": 870, "host_time_ns": 1200, "device_ratio": 1.0},
+        {"name": "b", "times": 1, "executions": 1, "device_time_ns": 87, "host_time_ns": 1000, "device_ratio": 0.1},
+    ]
