@@ -1,0 +1,10 @@
+// Parts of the Python module `trnscope.device._C`; each part binds its own names.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace trnscope {
+
+void bind_device(pybind11::module_& module);
+
+}  // namespace trnscope
