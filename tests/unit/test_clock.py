@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trnscope.core.clock import MAX_EVENTS, MAX_THREADS, ClockCosts, ClockState, Replay, host_map, replay
+from trnscope.core.clock import MAX_EVENTS, MAX_THREADS, ClockCosts, ClockState, Replay, host_map, replay, submit_times
 from trnscope.schema.records import LOG_DTYPE, Flag, Kind
 
 COSTS = ClockCosts(
@@ -243,3 +243,19 @@ def test_bad_arguments_are_named() -> None:
         replay(state, none, none, COSTS, "paced")
     with pytest.raises(ValueError, match="launch_latency_ns is -1"):
         ClockCosts(1, 1, -1, 1, 1)
+
+
+def test_submit_is_the_end_of_the_dispatch_whatever_is_waited_for() -> None:
+    records = [
+        record(Kind.OP, 0, 10, flags=Flag.BLOCKING),
+        record(Kind.GRAPH, 20, 30),
+        record(Kind.COPY_D2H, 30, 40),
+        record(Kind.EVENT_RECORD, 40, 50),
+        record(Kind.VIEW, 50, 60),
+    ]
+    _, placed, log = run(records, [500_000, 1_000, 2_000, 0, 0])
+    # op ends at 561 us; 10 ns of Python; graph 95 us, runs until 657.01; copy waits 20 + 1 us, ends at 679.01 us
+    assert placed.host_end_ns.tolist() == [561_000, 656_010, 679_010, 684_010, 684_020]
+    assert submit_times(log, placed, COSTS).tolist() == [60_000, 656_010, 676_010, 684_010, 684_020]
+    _, paced, _ = run(records, [500_000, 1_000, 2_000, 0, 0], "paced")
+    assert submit_times(log, paced, COSTS).tolist() == [0, 20, 30, 40, 50]

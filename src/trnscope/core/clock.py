@@ -206,6 +206,24 @@ def replay(
     return after, Replay(mode, times[0], times[1], times[2], times[3], uncertain, lender)
 
 
+def submit_times(log: np.ndarray, placed: Replay, costs: ClockCosts) -> Times:
+    """Virtual host time at which each record is handed to the device: the end of its modelled dispatch.
+
+    Later than that, a blocking call only waits. In `paced` it is the real entry; for views and marks their end.
+    """
+    if placed.mode == "paced":
+        entered: Times = log["enter_ns"].astype(np.int64)
+        return entered
+    cost = np.zeros(256, np.int64)
+    cost[[Kind.OP, Kind.COLLECTIVE]] = costs.eager_dispatch_ns
+    cost[Kind.GRAPH] = costs.compiled_launch_ns
+    cost[[Kind.COPY_H2D, Kind.COPY_D2H, Kind.COPY_D2D]] = costs.copy_overhead_ns
+    cost[Kind.EVENT_RECORD : Kind.DEVICE_SYNC + 1] = costs.sync_overhead_ns
+    passes = (log["kind"] == Kind.VIEW) | (log["kind"] == Kind.MARK)
+    submitted: Times = np.where(passes, placed.host_end_ns, placed.host_start_ns + cost[log["kind"]])
+    return submitted
+
+
 @dataclass(frozen=True, slots=True)
 class HostMap:
     """Monotone, piecewise linear map from real to virtual host time, one per thread.

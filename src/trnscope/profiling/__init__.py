@@ -1,1 +1,6 @@
-"""NeuronConfig, NeuronProfiler and the capture of a window."""
+"""Profiling sessions: `NeuronConfig`, `ProfileMode`, `NeuronProfiler` and the captures that they leave."""
+
+from trnscope.profiling.config import NeuronConfig
+from trnscope.profiling.settings import ProfileMode
+
+__all__ = ["NeuronConfig", "ProfileMode"]
