@@ -150,6 +150,7 @@ class Region(TypedDict):
     executions: int
     device_time_ns: int
     host_time_ns: int
+    main_op: str | None
 
 
 class DataQuality(TypedDict):
@@ -185,6 +186,8 @@ class Difference(TypedDict):
     executions: int
     device_time_ns: int
     host_time_ns: int
+    main_op: str | None
+    """The op with most of the device time."""
     device_ratio: NotRequired[float]
     """Device time per occurrence over that of the first; absent where the first has none."""
 
@@ -247,7 +250,10 @@ def summarize(capture: Capture) -> Summary:
 def compare_regions(regions: list[Region]) -> list[Difference]:
     """Regions beside the first of them, per occurrence."""
     return _differences(
-        [(r["name"], r["times"], r["executions"], r["device_time_ns"], r["host_time_ns"]) for r in regions]
+        [
+            (r["name"], r["times"], r["executions"], r["device_time_ns"], r["host_time_ns"], r["main_op"])
+            for r in regions
+        ]
     )
 
 
@@ -261,6 +267,7 @@ def compare_captures(summaries: list[Summary]) -> list[Difference]:
                 s["totals"]["executions"],
                 s["totals"]["device_time_ns"],
                 s["capture"]["length_ns"],
+                s["ops"][0]["op"] if s["ops"] else None,
             )
             for s in summaries
         ]
@@ -308,17 +315,18 @@ def _stream_gaps(gaps: list[Gap]) -> list[StreamGaps]:
     return [streams[key] for key in sorted(streams)]
 
 
-def _differences(rows: list[tuple[str, int, int, int, int]]) -> list[Difference]:
+def _differences(rows: list[tuple[str, int, int, int, int, str | None]]) -> list[Difference]:
     differences: list[Difference] = []
-    for name, times, executions, device_time_ns, host_time_ns in rows:
+    for name, times, executions, device_time_ns, host_time_ns, main_op in rows:
         difference: Difference = {
             "name": name,
             "times": times,
             "executions": executions,
             "device_time_ns": device_time_ns,
             "host_time_ns": host_time_ns,
+            "main_op": main_op,
         }
-        _, first_times, _, first_device_ns, _ = rows[0]
+        _, first_times, _, first_device_ns, *_ = rows[0]
         if first_device_ns:
             difference["device_ratio"] = (device_time_ns / times) / (first_device_ns / first_times)
         differences.append(difference)

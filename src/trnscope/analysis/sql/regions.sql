@@ -9,6 +9,7 @@
 -- executions      launches, all occurrences together
 -- device_time_ns  of these executions
 -- host_time_ns    length of the occurrences on the virtual host clock, waiting included
+-- main_op         op with most of the device time, null when nothing ran
 WITH region AS (
     SELECT 'annotation' AS kind, name, start_ns, end_ns
     FROM UserAnnotation
@@ -22,28 +23,37 @@ numbered AS (
     FROM region
 ),
 
-measured AS (
+op_time AS (
     SELECT
-        r.occurrence,
+        r.kind,
+        r.name,
+        e.op,
         count(e.exec_id) AS executions,
         coalesce(sum(e.device_time_ns), 0) AS device_time_ns
     FROM numbered AS r
     LEFT JOIN (
-        SELECT e.exec_id, e.device_time_ns, o.host_start_ns
+        SELECT e.exec_id, e.device_time_ns, o.host_start_ns, o.op
         FROM Execution AS e
         JOIN OpRecord AS o USING (op_id)
     ) AS e ON e.host_start_ns >= r.start_ns AND e.host_start_ns < r.end_ns
-    GROUP BY r.occurrence
+    GROUP BY r.kind, r.name, e.op
+),
+
+occurrences AS (
+    SELECT kind, name, count(*) AS times, sum(end_ns - start_ns) AS host_time_ns, min(occurrence) AS first_occurrence
+    FROM numbered
+    GROUP BY kind, name
 )
 
 SELECT
     kind,
     name,
-    count(*) AS times,
+    any_value(times) AS times,
     CAST(sum(executions) AS BIGINT) AS executions,
     CAST(sum(device_time_ns) AS BIGINT) AS device_time_ns,
-    CAST(sum(end_ns - start_ns) AS BIGINT) AS host_time_ns
-FROM numbered
-JOIN measured USING (occurrence)
+    CAST(any_value(host_time_ns) AS BIGINT) AS host_time_ns,
+    arg_max(op, (device_time_ns, op)) AS main_op
+FROM op_time
+JOIN occurrences USING (kind, name)
 GROUP BY kind, name
-ORDER BY kind, min(occurrence)
+ORDER BY kind, any_value(first_occurrence)

@@ -1,0 +1,7 @@
+"""`python -m trnscope`."""
+
+import sys
+
+from trnscope.commands.main import main
+
+sys.exit(main())
