@@ -6,20 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trnscope.schema import PROFILE_SCHEMA_VERSION, SCHEMA_VERSION, TABLES, CaptureManifest, Column
+from trnscope.store.writer import arrow_table
 
-ARROW = {
-    "int64": pa.int64(),
-    "int32": pa.int32(),
-    "float64": pa.float64(),
-    "string": pa.string(),
-    "bool": pa.bool_(),
-    "list<int64>": pa.list_(pa.int64()),
-    "list<string>": pa.list_(pa.string()),
-}
 ZERO: dict[str, Any] = {"int64": 0, "int32": 0, "float64": 0.0, "string": "", "bool": False}
 
 
@@ -33,12 +24,9 @@ def write_table(directory: Path, name: str, rows: list[dict[str, Any]]) -> None:
     table = TABLES[name]
     unknown = {key for row in rows for key in row} - {column.name for column in table.columns}
     assert not unknown, f"{name} has no column {unknown}"
-    arrays = {
-        column.name: pa.array([row.get(column.name, default(column)) for row in rows], ARROW[column.type])
-        for column in table.columns
-    }
+    arrays = {column.name: [row.get(column.name, default(column)) for row in rows] for column in table.columns}
     (directory / "tables").mkdir(exist_ok=True)
-    pq.write_table(pa.table(arrays), directory / "tables" / f"{name}.parquet")
+    pq.write_table(arrow_table(name, arrays), directory / "tables" / f"{name}.parquet")
 
 
 def write_capture(

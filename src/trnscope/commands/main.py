@@ -14,6 +14,7 @@ from typing import Final, Protocol, cast
 from trnscope import TrnscopeError, __version__
 
 COMMANDS: Final = {
+    "doctor": ("doctor", "check this environment and say how to mend it"),
     "summary": ("summary", "what ran in a capture and where its time went"),
 }
 """Command -> module and one line of help."""
