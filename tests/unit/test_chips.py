@@ -76,7 +76,7 @@ def test_impossible_targets(arguments: dict[str, Any], message: str) -> None:
 
 
 def test_unknown_figure_names_what_exists() -> None:
-    with pytest.raises(TrnscopeError, match="no figure called 'warp_size'.*\n.*hbm_bandwidth"):
+    with pytest.raises(TrnscopeError, match=r"no figure called 'warp_size'\s.*hbm_bandwidth"):
         load_chip("trn2").figure("warp_size")
 
 

@@ -164,12 +164,14 @@ class Program:
         kernel: family that lowered it.
         split: how it is split over the physical cores.
         cores: one per physical core; equal shares are one object.
+        launches: device programs that follow each other; each has its preamble and epilogue.
     """
 
     name: str
     kernel: str
     split: str
     cores: tuple[CoreProgram, ...]
+    launches: int = 1
 
     @property
     def instructions(self) -> int:

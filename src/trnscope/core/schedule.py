@@ -94,7 +94,12 @@ def schedule(program: Program, machine: Machine, *, extrapolate: bool = True) ->
         if id(core) not in done:
             end, busy, stall, _, _ = _sweep(core, machine, extrapolate=extrapolate, record=None)
             done[id(core)] = CoreSchedule(core, machine, int(end), busy, stall)
-    return Schedule(tuple(done[id(core)] for core in program.cores), machine.preamble_ps, machine.epilogue_ps)
+    # The fixed parts of all launches are shown before the first and after the last instruction.
+    return Schedule(
+        tuple(done[id(core)] for core in program.cores),
+        machine.preamble_ps * program.launches,
+        machine.epilogue_ps * program.launches,
+    )
 
 
 def _record(core: CoreProgram, machine: Machine) -> Record:

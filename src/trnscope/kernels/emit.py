@@ -9,23 +9,26 @@ from trnscope.core.program import CoreProgram, Program
 from trnscope.kernels.context import Context
 from trnscope.kernels.emit_matmul import emit_matmul
 from trnscope.kernels.shares import billed_bytes, resident_buffer, share_of
-from trnscope.kernels.stages import MatmulStage, Operand, Pass, Stage, TiledStage
+from trnscope.kernels.stages import Lowering, MatmulStage, Operand, Pass, Stage, TiledStage
 
 SCRATCH = 2
 """Buffers between the passes of a tile, used in turn."""
 DEPTH = 2
 """Slots of a streaming buffer: one is filled or emptied while another is worked on."""
+CHUNK_DEPTH = 8
+"""The same for chunks so small that a transfer's latency is many of them long."""
 
 
-def emit(name: str, kernel: str, stages: Sequence[Stage], context: Context) -> Program:
+def emit(name: str, lowering: Lowering, context: Context) -> Program:
     """One program of all stages in order, split over the physical cores of the target."""
+    kernel, stages, launches = lowering.kernel, lowering.stages, lowering.launches
     n_cores = context.target.physical_cores
     split = "none" if n_cores == 1 else _split_of(stages, n_cores)
     if n_cores > 1 and _equal_shares(stages, n_cores):
         core = _emit_core(stages, 0, n_cores, context)
-        return Program(name, kernel, split, (core,) * n_cores)
+        return Program(name, kernel, split, (core,) * n_cores, launches)
     cores = tuple(_emit_core(stages, index, n_cores, context) for index in range(n_cores))
-    return Program(name, kernel, split, cores)
+    return Program(name, kernel, split, cores, launches)
 
 
 def _split_of(stages: Sequence[Stage], n_cores: int) -> str:
@@ -102,6 +105,8 @@ def _emit_tiled(
     full = min(elements, capacity)
     item = stage.item_bytes
 
+    depth = CHUNK_DEPTH if stage.serial else DEPTH
+
     kept: list[Buffer] = []
     streamed: list[tuple[Operand, Buffer, int]] = []
     for operand in stage.inputs:
@@ -111,8 +116,8 @@ def _emit_tiled(
             kept.append(_load_kept(builder, operand, context))
         else:
             part = share_of(operand.bytes, core, n_cores)
-            streamed.append((operand, builder.buffer(_slot(part, full, elements), DEPTH), part))
-    scratch = [builder.buffer(full * item, DEPTH) for _ in range(min(SCRATCH, max(1, len(stage.passes))))]
+            streamed.append((operand, builder.buffer(_slot(part, full, elements), depth), part))
+    scratch = [builder.buffer(full * item, depth) for _ in range(min(SCRATCH, max(1, len(stage.passes))))]
     stored = [(operand, share_of(operand.bytes, core, n_cores)) for operand in stage.outputs if not operand.resident]
 
     def tile(size: int, count: int, last: bool = False) -> None:

@@ -18,6 +18,8 @@ from trnscope.kernels.stages import MatmulStage, Operand
 
 BLOCK_SHARE = 0.4
 """Of SBUF for the left block; as much again for the panels of the right operand."""
+LEFT_AHEAD = 4
+"""Tiles of the left operand that are loaded ahead, twice over."""
 PIECE_ROWS = 2048
 """Contraction rows of one load of the right operand: 2 MiB at two bytes and 512 columns."""
 
@@ -110,7 +112,7 @@ def _buffers(builder: CoreBuilder, plan: _Plan) -> _Buffers:
     banks = 1 if plan.whole_panel else plan.block_tiles
     small = min(row_tile, int(sbuf * 0.02))
     return _Buffers(
-        raw=builder.buffer(small, 2),
+        raw=builder.buffer(small, 2 * min(plan.block_tiles, LEFT_AHEAD)),
         left=builder.buffer(left, plan.left_depth),
         right=[builder.buffer(piece, 2) for _ in range(1)] * pieces,
         psum=[builder.buffer(bank, 2, psum=True) for _ in range(min(banks, 3))],

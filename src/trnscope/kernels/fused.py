@@ -1,26 +1,45 @@
 """Compiled graphs: the stages of all nodes as one program that reads its inputs and writes its outputs once.
 
-Intermediate tensors stay in SBUF. That they fit is assumed here and not checked: spilling is not modelled yet.
+Neighbouring tiled stages become one loop over tiles whose passes follow each other while the tile is in SBUF; matrix
+products stay stages of their own. Intermediate tensors stay in SBUF. That they fit is assumed here and not checked:
+spilling is not modelled yet.
 """
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, field, replace
 
-from trnscope.graph.spec import GraphSpec, OpSpec, ValueRef
-from trnscope.kernels.context import Context
+from trnscope.graph.spec import GraphNode, GraphSpec, OpSpec, ValueRef
+from trnscope.kernels import pointwise
+from trnscope.kernels.context import INTEGER, Context
 from trnscope.kernels.registry import lower
-from trnscope.kernels.stages import Lowering, Operand, Stage
+from trnscope.kernels.stages import Lowering, Operand, Pass, Stage, TiledStage
 
 CONFIDENCE_ORDER = ("validated", "single-witness", "unseen")
 
+RESIDENT = 1000
+"""Operand numbers from here on stand for intermediate tensors."""
+
+
+@dataclass(slots=True)
+class _State:
+    """What has been read and written while the graph's nodes are walked."""
+
+    graph: GraphSpec
+    roots: dict[ValueRef, ValueRef]
+    returned: set[ValueRef]
+    last_writer: dict[ValueRef, tuple[int, int]]
+    ids: dict[ValueRef, int] = field(default_factory=dict)
+    read: set[ValueRef] = field(default_factory=set)
+
+    def resident(self, root: ValueRef, operand: Operand) -> Operand:
+        return replace(operand, index=RESIDENT + self.ids.setdefault(root, len(self.ids)), resident=True)
+
 
 def lower_graph(graph: GraphSpec, context: Context) -> Lowering:
-    """Stages of all nodes; the transfers of intermediate tensors, and of inputs that were read before, are dropped."""
-    returned = set(graph.outputs)
+    """Stages of all nodes without the transfers of intermediate tensors and of inputs that were read before."""
     roots = _roots(graph)
-    returned_roots = {roots[value] for value in returned}
-    ids: dict[ValueRef, int] = {}
-    read: set[ValueRef] = set()
-    written: set[ValueRef] = set()
+    returned = {roots[value] for value in graph.outputs} | {ValueRef(-1, i) for i in graph.mutated}
+    state = _State(graph, roots, returned, _last_writers(graph, roots))
     stages: list[Stage] = []
     confidence = "validated"
     for position, node in enumerate(graph.nodes):
@@ -28,18 +47,15 @@ def lower_graph(graph: GraphSpec, context: Context) -> Lowering:
             continue
         lowering = lower(node.op, context)
         confidence = max(confidence, lowering.confidence, key=CONFIDENCE_ORDER.index)
-        for stage in lowering.stages:
-            inputs = tuple(
-                _input(operand, roots[node.sources[operand.index]], ids, read)
-                if operand.index < len(node.sources)
-                else operand
-                for operand in stage.inputs
-            )
-            outputs = tuple(
-                _output(operand, ValueRef(position, operand.index), roots, returned_roots, graph, ids, written)
-                for operand in stage.outputs
-            )
-            stages.append(stage.with_operands(inputs, outputs))
+        own = list(lowering.stages)
+        for number, stage in enumerate(own):
+            last = number == len(own) - 1
+            inputs = tuple(_input(o, node, state) for o in stage.inputs)
+            outputs = tuple(_output(o, position, state, last=last) for o in stage.outputs)
+            moved = stage.with_operands(inputs, outputs)
+            if isinstance(moved, TiledStage):
+                moved = _per_partition(moved, node, context)
+            _append(stages, moved)
     return Lowering("fused", "single-witness" if confidence == "validated" else confidence, tuple(stages))
 
 
@@ -62,26 +78,95 @@ def _aliased_source(op: OpSpec, output: int) -> int | None:
     return op.mutated[position] if position < len(op.mutated) else None
 
 
-def _input(operand: Operand, root: ValueRef, ids: dict[ValueRef, int], read: set[ValueRef]) -> Operand:
-    if root.node < 0 and root not in read:
-        read.add(root)
-        ids.setdefault(root, len(ids))
+def _last_writers(graph: GraphSpec, roots: dict[ValueRef, ValueRef]) -> dict[ValueRef, tuple[int, int]]:
+    """(node, output) that writes each root last: the one whose result goes to memory."""
+    last: dict[ValueRef, tuple[int, int]] = {}
+    for position, node in enumerate(graph.nodes):
+        if not node.is_view:
+            for index in range(len(node.op.outputs)):
+                last[roots[ValueRef(position, index)]] = (position, index)
+    return last
+
+
+def _input(operand: Operand, node: GraphNode, state: _State) -> Operand:
+    if operand.resident or operand.index >= len(node.sources):
+        return operand
+    root = state.roots[node.sources[operand.index]]
+    if root.node < 0 and root not in state.read:
+        state.read.add(root)
         return replace(operand, index=root.index)
-    return replace(operand, index=1000 + ids.setdefault(root, len(ids)), resident=True)
+    return state.resident(root, operand)
 
 
-def _output(
-    operand: Operand,
-    value: ValueRef,
-    roots: dict[ValueRef, ValueRef],
-    returned: set[ValueRef],
-    graph: GraphSpec,
-    ids: dict[ValueRef, int],
-    written: set[ValueRef],
-) -> Operand:
-    root = roots[value]
-    mutated_input = root.node < 0 and root.index in graph.mutated
-    if (root in returned or mutated_input) and root not in written:
-        written.add(root)
-        return replace(operand, index=operand.index)
-    return replace(operand, index=1000 + ids.setdefault(root, len(ids)), resident=True)
+def _output(operand: Operand, position: int, state: _State, *, last: bool) -> Operand:
+    if operand.resident:
+        return operand
+    root = state.roots[ValueRef(position, operand.index)]
+    if last and root in state.returned and state.last_writer[root] == (position, operand.index):
+        return operand
+    return state.resident(root, operand)
+
+
+def _per_partition(stage: TiledStage, node: GraphNode, context: Context) -> TiledStage:
+    """Passes that get cheaper because the graph shows what one op alone does not.
+
+    A second tensor with one value per row is a constant per partition (tensor_scalar); the product of a tensor with
+    itself is the ScalarEngine's square.
+    """
+    op = node.op
+    if pointwise.base(op) not in pointwise.ARITHMETIC or len(op.inputs) != 2 or len(stage.passes) != 1:
+        return stage
+    if any(t.dtype in INTEGER for t in op.inputs):
+        return stage
+    first, second = op.inputs
+    if pointwise.base(op) == "mul" and node.sources[0] == node.sources[1]:
+        return replace(stage, passes=(context.activation(first.dtype),))
+    for one, other in ((first, second), (second, first)):
+        per_row = one.numel < other.numel and bool(one.shape) and (one.shape[-1] == 1 or one.strides[-1] == 0)
+        if per_row and one.numel * max(1, other.shape[-1]) == other.numel:
+            return replace(stage, passes=(context.tensor_scalar(other.dtype),))
+    return stage
+
+
+def _append(stages: list[Stage], stage: Stage) -> None:
+    """Add a stage, joined to the previous one where both are loops over tiles."""
+    previous = stages[-1] if stages else None
+    if isinstance(previous, TiledStage) and isinstance(stage, TiledStage) and _joins(previous, stage):
+        stages[-1] = _join(previous, stage)
+    else:
+        stages.append(stage)
+
+
+def _joins(a: TiledStage, b: TiledStage) -> bool:
+    same = (a.lanes, a.serial, a.splittable) == (b.lanes, b.serial, b.splittable)
+    return same and bool(a.elements) and bool(b.elements) and not (a.serial or b.serial)
+
+
+def _join(a: TiledStage, b: TiledStage) -> TiledStage:
+    elements = max(a.elements, b.elements)
+    produced = {o.index for o in a.outputs if o.resident}
+    held = {o.index for o in a.inputs if o.resident}
+    inputs = a.inputs + tuple(o for o in b.inputs if not (o.resident and o.index in produced | held))
+    kept_outputs = {o.index for o in b.outputs if o.resident}
+    outputs = tuple(o for o in a.outputs if not (o.resident and o.index in kept_outputs)) + b.outputs
+    chunks = [s.chunk for s in (a, b) if s.chunk]
+    return TiledStage(
+        label=a.label if a.label == b.label else f"{a.label}+{b.label}" if len(a.label) < 60 else a.label,
+        elements=elements,
+        item_bytes=max(a.item_bytes, b.item_bytes),
+        inputs=inputs,
+        outputs=outputs,
+        passes=_scaled(a, elements) + _scaled(b, elements),
+        units=math.gcd(a.units, b.units) if a.units != b.units else a.units,
+        lanes=a.lanes,
+        chunk=min(chunks) if chunks else 0,
+        tile_latency_ns=a.tile_latency_ns + b.tile_latency_ns,
+    )
+
+
+def _scaled(stage: TiledStage, elements: int) -> tuple[Pass, ...]:
+    """Passes of a smaller stage in tiles of a larger one: they work on a share of the tile."""
+    share = stage.elements / elements
+    if share == 1.0:
+        return stage.passes
+    return tuple(replace(p, share=p.share * share, flops_per_element=p.flops_per_element * share) for p in stage.passes)

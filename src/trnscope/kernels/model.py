@@ -88,13 +88,13 @@ def model(spec: OpSpec | GraphSpec, target: Target) -> Modelled:
     Never raises for an op that it does not know: kernel `generic`, confidence `unseen`.
     """
     context = context_of(target)
-    lowering = lower_graph(spec, context) if isinstance(spec, GraphSpec) else _lower_op(spec, context)
+    lowering = lower_graph(spec, context) if isinstance(spec, GraphSpec) else lower(spec, context)
     work_ns = _roofline_ns(lowering, context)
     if work_ns is None:
-        program = emit(spec.name, lowering.kernel, lowering.stages, context)
+        program = emit(spec.name, lowering, context)
     else:
-        program = emit(spec.name, "generic", (), context)
         lowering = Lowering("generic", "unseen", ())
+        program = emit(spec.name, lowering, context)
     plan = schedule(program, machine_of(target))
     total = -(-plan.total_ps // 1000) + (work_ns or 0)
     sigma = context.value(f"sigma_{lowering.confidence.replace('-', '_')}")
@@ -118,10 +118,6 @@ def model(spec: OpSpec | GraphSpec, target: Target) -> Modelled:
         program=program,
         schedule=plan,
     )
-
-
-def _lower_op(op: OpSpec, context: Context) -> Lowering:
-    return lower(op, context)
 
 
 @functools.cache

@@ -3,7 +3,20 @@
 from typing import Protocol, cast
 
 from trnscope.graph.spec import OpSpec
-from trnscope.kernels import copy, generic, matmul, norm, pointwise, reduction, softmax
+from trnscope.kernels import (
+    attention,
+    convolution,
+    copy,
+    generic,
+    index,
+    matmul,
+    norm,
+    pointwise,
+    reduction,
+    select,
+    softmax,
+    streams,
+)
 from trnscope.kernels.context import Context
 from trnscope.kernels.stages import Lowering
 
@@ -11,14 +24,29 @@ from trnscope.kernels.stages import Lowering
 class Family(Protocol):
     """A module of this package that lowers ops."""
 
-    def handles(self, op: OpSpec) -> bool: ...
+    def handles(self, op: OpSpec) -> bool:
+        """Whether this family lowers `op`."""
+        ...
 
-    def lower(self, op: OpSpec, context: Context) -> Lowering: ...
+    def lower(self, op: OpSpec, context: Context) -> Lowering:
+        """The lowering of an op that `handles` accepted."""
+        ...
 
 
-FAMILIES: tuple[Family, ...] = tuple(
-    cast("Family", module) for module in (matmul, norm, softmax, copy, reduction, pointwise)
+_MODULES = (
+    matmul,
+    attention,
+    convolution,
+    norm,
+    softmax,
+    index,
+    select,
+    streams,
+    copy,
+    reduction,
+    pointwise,
 )
+FAMILIES: tuple[Family, ...] = tuple(cast("Family", module) for module in _MODULES)
 
 
 def lower(op: OpSpec, context: Context) -> Lowering:

@@ -156,8 +156,10 @@ class Lowering:
         kernel: family.
         confidence: validated, single-witness or unseen.
         stages: in order. Empty: nothing to do but an execution.
+        launches: device programs that follow each other; their fixed parts add up.
     """
 
     kernel: str
     confidence: str
     stages: tuple[Stage, ...]
+    launches: int = 1
