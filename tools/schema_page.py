@@ -19,6 +19,7 @@ from trnscope.schema import (
 from trnscope.schema import records as record_module
 from trnscope.schema.answers import Answer
 from trnscope.schema.capture import FileEntry, WindowInfo
+from trnscope.schema.events import EVENT_MODEL_VERSION, EVENT_TABLES
 
 PAGE = Path(__file__).parents[1] / "docs" / "schema.md"
 
@@ -85,6 +86,24 @@ def page() -> str:
     lines += ["## Tables with names of the published schema", ""]
     for table in TABLES.values():
         lines += table_section(table) if table.explorer else []
+    lines += [
+        "## Event model of imported traces",
+        "",
+        f"Version {EVENT_MODEL_VERSION}. `trnscope import` turns a trace of any format into an import directory:",
+        "",
+        "```",
+        "<import>/",
+        "  store.json                       written last, atomically: versions, sources, repairs",
+        "  tables/Source.parquet, DataQuality.parquet",
+        "  sources/<n>/*.parquet            tables of one file, immutable",
+        "  sources/<n>/source.json          makes an import resumable",
+        "```",
+        "",
+        "Tables that a file brings with it keep their own names and columns beside these.",
+        "",
+    ]
+    for table in EVENT_TABLES:
+        lines += table_section(table)
     lines += [
         "## Record log",
         "",

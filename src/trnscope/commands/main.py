@@ -15,6 +15,9 @@ from trnscope import TrnscopeError, __version__
 
 COMMANDS: Final = {
     "doctor": ("doctor", "check this environment and say how to mend it"),
+    "import": ("import_", "read traces of any format into tables"),
+    "info": ("info", "what a trace holds, and what had to be repaired"),
+    "sql": ("sql", "ask a trace with SQL"),
     "summary": ("summary", "what ran in a capture and where its time went"),
 }
 """Command -> module and one line of help."""

@@ -201,6 +201,10 @@ OWN_TABLES: Final = (
             _text("kind", "kebab-case id of the repair or gap"),
             _int("count", "how often"),
             _text("detail", "one sentence with an example"),
+            _int("source_id", "row of Source: an imported file", required=False),
+            _text("severity", "repaired (value kept), dropped (kept as text only) or missing", required=False),
+            _text("affects", "which figures suffer", required=False),
+            _text("examples", "JSON list of at most five: where and what", required=False),
         ),
     ),
     Table(
