@@ -37,10 +37,9 @@ from trnscope.store.json_scan import (
     EventFlag,
     Field,
     Status,
-    gather_spans,
-    intern_spans,
     scan_events,
 )
+from trnscope.store.json_spans import gather_spans, intern_spans
 from trnscope.store.quality import Quality, RepairFlag
 from trnscope.store.simd import PADDING
 from trnscope.store.table_files import TableSet, dictionary, integers
