@@ -92,10 +92,8 @@ class HostTime(TypedDict):
 
 
 class Gap(TypedDict):
-    """Row of `sql/gaps.sql`."""
+    """One gap in a row of `sql/gaps.sql`."""
 
-    device: int
-    stream: int
     before_exec_id: int
     after_exec_id: int
     after_op: str
@@ -106,7 +104,7 @@ class Gap(TypedDict):
 
 
 class StreamGaps(TypedDict):
-    """Gaps of one stream, added up, with the longest of them."""
+    """Row of `sql/gaps.sql`."""
 
     device: int
     stream: int
@@ -150,7 +148,6 @@ class Region(TypedDict):
     executions: int
     device_time_ns: int
     host_time_ns: int
-    main_op: str | None
 
 
 class DataQuality(TypedDict):
@@ -186,14 +183,10 @@ class Difference(TypedDict):
     executions: int
     device_time_ns: int
     host_time_ns: int
-    main_op: str | None
-    """The op with most of the device time."""
+    main_op: NotRequired[str]
+    """The op with most of the device time of a capture."""
     device_ratio: NotRequired[float]
     """Device time per occurrence over that of the first; absent where the first has none."""
-
-
-LONGEST_GAPS = 3
-"""Gaps of a stream that a summary lists one by one."""
 
 
 def summarize(capture: Capture) -> Summary:
@@ -238,7 +231,7 @@ def summarize(capture: Capture) -> Summary:
         "calls": rows["op_calls"],
         "devices": devices,
         "host": rows["host_time"],
-        "gaps": _stream_gaps(rows["gaps"]),
+        "gaps": rows["gaps"],
         "launches": rows["launches"],
         "first_uses": rows["first_uses"],
         "regions": rows["regions"],
@@ -251,27 +244,33 @@ def compare_regions(regions: list[Region]) -> list[Difference]:
     """Regions beside the first of them, per occurrence."""
     return _differences(
         [
-            (r["name"], r["times"], r["executions"], r["device_time_ns"], r["host_time_ns"], r["main_op"])
-            for r in regions
+            {
+                "name": region["name"],
+                "times": region["times"],
+                "executions": region["executions"],
+                "device_time_ns": region["device_time_ns"],
+                "host_time_ns": region["host_time_ns"],
+            }
+            for region in regions
         ]
     )
 
 
 def compare_captures(summaries: list[Summary]) -> list[Difference]:
     """Captures beside the first of them, named by the last part of their directory."""
-    return _differences(
-        [
-            (
-                s["capture"]["directory"].rsplit("/", 1)[-1],
-                1,
-                s["totals"]["executions"],
-                s["totals"]["device_time_ns"],
-                s["capture"]["length_ns"],
-                s["ops"][0]["op"] if s["ops"] else None,
-            )
-            for s in summaries
-        ]
-    )
+    rows: list[Difference] = []
+    for summary in summaries:
+        row: Difference = {
+            "name": summary["capture"]["directory"].rsplit("/", 1)[-1],
+            "times": 1,
+            "executions": summary["totals"]["executions"],
+            "device_time_ns": summary["totals"]["device_time_ns"],
+            "host_time_ns": summary["capture"]["length_ns"],
+        }
+        if summary["ops"]:
+            row["main_op"] = summary["ops"][0]["op"]
+        rows.append(row)
+    return _differences(rows)
 
 
 def _totals(capture: Capture, devices: list[DeviceTime], programs: int) -> Totals:
@@ -289,45 +288,10 @@ def _totals(capture: Capture, devices: list[DeviceTime], programs: int) -> Total
     }
 
 
-def _stream_gaps(gaps: list[Gap]) -> list[StreamGaps]:
-    """Totals per stream; `gaps` comes longest first."""
-    streams: dict[tuple[int, int], StreamGaps] = {}
-    for gap in gaps:
-        key = (gap["device"], gap["stream"])
-        total = streams.setdefault(
-            key,
-            {
-                "device": gap["device"],
-                "stream": gap["stream"],
-                "gaps": 0,
-                "gap_ns": 0,
-                "host_ns": 0,
-                "launch_ns": 0,
-                "longest": [],
-            },
-        )
-        total["gaps"] += 1
-        total["gap_ns"] += gap["gap_ns"]
-        total["host_ns"] += gap["host_ns"]
-        total["launch_ns"] += gap["launch_ns"]
-        if len(total["longest"]) < LONGEST_GAPS:
-            total["longest"].append(gap)
-    return [streams[key] for key in sorted(streams)]
-
-
-def _differences(rows: list[tuple[str, int, int, int, int, str | None]]) -> list[Difference]:
-    differences: list[Difference] = []
-    for name, times, executions, device_time_ns, host_time_ns, main_op in rows:
-        difference: Difference = {
-            "name": name,
-            "times": times,
-            "executions": executions,
-            "device_time_ns": device_time_ns,
-            "host_time_ns": host_time_ns,
-            "main_op": main_op,
-        }
-        _, first_times, _, first_device_ns, *_ = rows[0]
-        if first_device_ns:
-            difference["device_ratio"] = (device_time_ns / times) / (first_device_ns / first_times)
-        differences.append(difference)
-    return differences
+def _differences(rows: list[Difference]) -> list[Difference]:
+    """The rows with `device_ratio`, where the first one has device time to compare with."""
+    first_ns = rows[0]["device_time_ns"] / rows[0]["times"] if rows else 0
+    if first_ns:
+        for row in rows:
+            row["device_ratio"] = row["device_time_ns"] / row["times"] / first_ns
+    return rows

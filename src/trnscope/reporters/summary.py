@@ -219,7 +219,7 @@ def _regions(out: Console, summary: Summary) -> None:
 
 
 def _comparison(out: Console, title: str, what: str, rows: list[Difference]) -> None:
-    cells = [
+    cells: list[tuple[str, ...]] = [
         (
             escape(row["name"]),
             f"{row['times']:,}",
@@ -227,7 +227,7 @@ def _comparison(out: Console, title: str, what: str, rows: list[Difference]) -> 
             microseconds(row["device_time_ns"]),
             microseconds(row["host_time_ns"]),
             f"{row['device_ratio']:.2f}x" if "device_ratio" in row else "",
-            escape(row["main_op"] or ""),
+            escape(row.get("main_op", "")),
         )
         for row in rows
     ]
@@ -240,4 +240,6 @@ def _comparison(out: Console, title: str, what: str, rows: list[Difference]) -> 
         ("device time of each against the first", "right"),
         ("most of it", "left"),
     ]
+    if not any("main_op" in row for row in rows):
+        columns, cells = columns[:-1], [cell[:-1] for cell in cells]
     _print(out, title, columns, cells)

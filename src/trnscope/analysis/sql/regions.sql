@@ -9,7 +9,6 @@
 -- executions      launches, all occurrences together
 -- device_time_ns  of these executions
 -- host_time_ns    length of the occurrences on the virtual host clock, waiting included
--- main_op         op with most of the device time, null when nothing ran
 WITH region AS (
     SELECT 'annotation' AS kind, name, start_ns, end_ns
     FROM UserAnnotation
@@ -18,42 +17,31 @@ WITH region AS (
     FROM Step
 ),
 
-numbered AS (
-    SELECT *, row_number() OVER (ORDER BY kind, start_ns, end_ns DESC) AS occurrence
-    FROM region
+launch AS (
+    SELECT o.host_start_ns, e.device_time_ns
+    FROM Execution AS e
+    JOIN OpRecord AS o USING (op_id)
 ),
 
-op_time AS (
+-- Running totals: what a region holds is the total before its end minus the total before its start
+running AS MATERIALIZED (
     SELECT
-        r.kind,
-        r.name,
-        e.op,
-        count(e.exec_id) AS executions,
-        coalesce(sum(e.device_time_ns), 0) AS device_time_ns
-    FROM numbered AS r
-    LEFT JOIN (
-        SELECT e.exec_id, e.device_time_ns, o.host_start_ns, o.op
-        FROM Execution AS e
-        JOIN OpRecord AS o USING (op_id)
-    ) AS e ON e.host_start_ns >= r.start_ns AND e.host_start_ns < r.end_ns
-    GROUP BY r.kind, r.name, e.op
-),
-
-occurrences AS (
-    SELECT kind, name, count(*) AS times, sum(end_ns - start_ns) AS host_time_ns, min(occurrence) AS first_occurrence
-    FROM numbered
-    GROUP BY kind, name
+        host_start_ns,
+        count(*) OVER until_here AS executions,
+        sum(device_time_ns) OVER until_here AS device_time_ns
+    FROM launch
+    WINDOW until_here AS (ORDER BY host_start_ns RANGE UNBOUNDED PRECEDING)
 )
 
 SELECT
-    kind,
-    name,
-    any_value(times) AS times,
-    CAST(sum(executions) AS BIGINT) AS executions,
-    CAST(sum(device_time_ns) AS BIGINT) AS device_time_ns,
-    CAST(any_value(host_time_ns) AS BIGINT) AS host_time_ns,
-    arg_max(op, (device_time_ns, op)) AS main_op
-FROM op_time
-JOIN occurrences USING (kind, name)
-GROUP BY kind, name
-ORDER BY kind, any_value(first_occurrence)
+    r.kind,
+    r.name,
+    count(*) AS times,
+    CAST(sum(coalesce(later.executions, 0) - coalesce(sooner.executions, 0)) AS BIGINT) AS executions,
+    CAST(sum(coalesce(later.device_time_ns, 0) - coalesce(sooner.device_time_ns, 0)) AS BIGINT) AS device_time_ns,
+    CAST(sum(r.end_ns - r.start_ns) AS BIGINT) AS host_time_ns
+FROM region AS r
+ASOF LEFT JOIN running AS sooner ON sooner.host_start_ns < r.start_ns
+ASOF LEFT JOIN running AS later ON later.host_start_ns < r.end_ns
+GROUP BY r.kind, r.name
+ORDER BY r.kind, min(r.start_ns), max(r.end_ns) DESC, r.name
