@@ -6,5 +6,8 @@
 namespace trnscope {
 
 void bind_device(pybind11::module_& module);
+void bind_records(pybind11::module_& module);
+void bind_folding(pybind11::module_& module);
+void bind_kineto(pybind11::module_& module);
 
 }  // namespace trnscope

@@ -39,4 +39,5 @@ void bind_device(pybind11::module_& module) {
 PYBIND11_MODULE(_C, module) {
   module.doc() = "The neuron device of trnscope: memory, dispatch, records.";
   trnscope::bind_device(module);
+  trnscope::bind_records(module);
 }

@@ -18,6 +18,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace trnscope {
 
@@ -46,6 +47,8 @@ struct LogRecord {
 };
 static_assert(sizeof(LogRecord) == 88);
 
+struct ThreadRecorder;
+
 class OpRecording {
  public:
   explicit OpRecording(const c10::OperatorHandle& op);
@@ -57,14 +60,46 @@ class OpRecording {
   bool live() const { return live_; }
   void inputs(c10::ArrayRef<c10::IValue> arguments);
   void outputs(c10::ArrayRef<c10::IValue> results);
-  void commit(Kind kind, int device, int stream, int64_t aux = 0, uint8_t flags = 0);
+  // The origin of copies and graphs follows from their kind.
+  void commit(Kind kind, int device, int stream, int64_t aux = 0, uint8_t flags = 0, Origin origin = Origin::eager);
 
  private:
+  ThreadRecorder& thread_;
+  const c10::FunctionSchema& schema_;
   bool live_;
-  // hashing state of the signature: see recorder.cpp
-  uint64_t hash_ = 0;
-  int64_t enter_ = 0;
-  const c10::OperatorHandle* op_;
+  bool requires_grad_ = false;
+  bool mutates_ = false;
+  uint32_t signature_ = 0;
+  uint64_t arguments_hash_ = 0;
+  uint64_t enter_ = 0;
+};
+
+// Mutes recording on this thread: what runs inside belongs to something that is recorded as a whole.
+class MuteRecording {
+ public:
+  MuteRecording();
+  ~MuteRecording();
+  MuteRecording(const MuteRecording&) = delete;
+  MuteRecording& operator=(const MuteRecording&) = delete;
+
+ private:
+  ThreadRecorder& thread_;
+};
+
+// One launch of a compiled graph: everything between construction and commit is one execution.
+class GraphRecording {
+ public:
+  // `signature` comes from trnscope.runtime.signatures.register_graph.
+  GraphRecording(uint32_t signature, c10::ArrayRef<at::Tensor> inputs);
+  void commit(int device, int stream, c10::ArrayRef<at::Tensor> outputs);
+
+ private:
+  MuteRecording mute_;
+  ThreadRecorder& thread_;
+  bool live_;
+  uint32_t signature_;
+  uint64_t enter_;
+  std::vector<uint64_t> inputs_;
 };
 
 // A record without an op signature: event_*, *_sync, mark.
