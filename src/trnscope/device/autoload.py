@@ -12,6 +12,7 @@ from types import ModuleType
 
 from trnscope import config, presence
 from trnscope.errors import TrnscopeError
+from trnscope.runtime import connection
 
 _VERSION_MARK = b"trnscope-built-against-torch="
 
@@ -85,6 +86,9 @@ def register(settings: config.Settings) -> None:
         multiple_streams=settings.multiple_streams,
     )
     extension.register_host_kernels()
+    connection.connect(
+        extension, chip=settings.chip, lnc=settings.lnc, instance=settings.instance, host_mode=settings.host_mode
+    )
     torch.utils.rename_privateuse1_backend("neuron")
     from trnscope.device import neuron
 
