@@ -207,8 +207,8 @@ AUTOGRAD_LINK: Final = Table(
     ),
 )
 
-METADATA: Final = Table(
-    "Metadata",
+TRACE_METADATA: Final = Table(
+    "TraceMetadata",
     "Everything a file says outside of its events, and metadata events without a column of their own.",
     (
         _SOURCE,
@@ -241,7 +241,7 @@ EVENT_TABLES: Final = (
     POINT_BINDING,
     KERNEL_LINK,
     AUTOGRAD_LINK,
-    METADATA,
+    TRACE_METADATA,
     RAW_EVENT,
 )
 """Tables of the event model. `DataQuality` is shared with captures and lies in `schema.tables`."""

@@ -20,11 +20,11 @@ from trnscope.schema.events import (
     DEVICE_KINDS,
     FLOW_POINT,
     INSTANT,
-    METADATA,
     RAW_EVENT,
     SLICE,
     SLICE_ID_BITS,
     SLICE_KINDS,
+    TRACE_METADATA,
 )
 from trnscope.schema.tables import Column, Table
 from trnscope.store.counters import write_counter
@@ -119,7 +119,7 @@ class ChromeReader:
                 text, value = metadata_value(document.capture(), self._quality, f"byte {offset}, key {key}")
                 if len(text) < _TEXT_LIMIT:
                     self.facts.metadata[key] = value
-                self._tables[METADATA].write_rows([{"source_id": self._source_id, "key": key, "value": text}])
+                self._tables[TRACE_METADATA].write_rows([{"source_id": self._source_id, "key": key, "value": text}])
                 self.facts.torch |= key in _TORCH_KEYS
 
     def _events(self, document: JsonDocument) -> None:
@@ -480,7 +480,7 @@ class ChromeReader:
         if isinstance(args, dict) and self._tracks.apply_metadata(name, pid, tid, args):
             return
         value = {"pid": pid, "tid": tid, "args": args}
-        self._tables[METADATA].write_rows(
+        self._tables[TRACE_METADATA].write_rows(
             [{"source_id": self._source_id, "key": f"event:{name}", "value": json.dumps(value)}]
         )
 

@@ -29,7 +29,8 @@ _HEAD_BYTES: Final = 64 << 10
 _DETECT_BYTES: Final = 1 << 30
 _DEVICE_KEYS: Final = frozenset(
     {"semaphore_update", "instruction", "neff_header", "neff_node", "profile_info", "dma_queues_info", "layer_summary",
-     "active_time", "pending_dma", "dma_throughput", "model_info"}
+     "active_time", "pending_dma", "dma_throughput", "model_info", "terminology", "instruction_usage", "nc_mem_usage",
+     "ham", "summary_groups", "summary_group_order", "dma"}
 )  # fmt: skip
 _SNAPSHOT_KEYS: Final = frozenset({"segments", "device_traces", "allocator_settings"})
 
@@ -103,11 +104,10 @@ def _of_json(path: Path) -> str:
                 return "neuron-system"
             if key in _SNAPSHOT_KEYS:
                 return "memory-snapshot"
-            if key.isdigit() and document.peek() in b"[{":
-                sample = document.capture()[:4096]
-                if b"seq" in sample:
+            if key == "data" and document.peek() == ord("["):
+                sample = document.text(document.position, min(document.position + 4096, document.end))
+                if b"nrta_seq_id" in sample:
                     return "framework-mapping"
-                continue
             document.spool(_Sink())  # type: ignore[arg-type]
         raise TrnscopeError(
             f"{path}: JSON, but no trace: its {len(keys)} top-level keys are {', '.join(keys[:8]) or 'none'}",

@@ -124,6 +124,11 @@ class TableSet:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._files: dict[str, TableFile] = {}
+        self._external: dict[str, int] = {}
+
+    def add_external(self, name: str, rows: int) -> None:
+        """Count a table whose file was written by other means."""
+        self._external[name] = rows
 
     def __getitem__(self, table: Table) -> TableFile:
         file = self._files.get(table.name)
@@ -133,7 +138,7 @@ class TableSet:
 
     def rows(self) -> dict[str, int]:
         """Rows written so far, by table."""
-        return {name: file.rows for name, file in sorted(self._files.items())}
+        return dict(sorted({**self._external, **{name: file.rows for name, file in self._files.items()}}.items()))
 
     def close(self, *tables: Table) -> None:
         """Finish the given tables, or all."""
