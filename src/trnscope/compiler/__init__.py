@@ -1,1 +1,14 @@
 """torch.compile(backend="neuron")."""
+
+from trnscope.compiler.backend import neuron_backend
+from trnscope.compiler.metrics import NeuronCompilationMetrics, get_dynamo_metrics, reset_dynamo_metrics
+from trnscope.compiler.registry import CompiledGraph, registry
+
+__all__ = [
+    "CompiledGraph",
+    "NeuronCompilationMetrics",
+    "get_dynamo_metrics",
+    "neuron_backend",
+    "registry",
+    "reset_dynamo_metrics",
+]
