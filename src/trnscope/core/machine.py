@@ -67,32 +67,29 @@ class Machine:
         latency = np.asarray(self.latency_ps, np.int64)[engine]
         return np.where(program.resource < N_ENGINES, latency, self.dma_latency_ps)
 
-    def transfer_work_ps(self, program: CoreProgram, large: bool) -> Int64:
-        """Time of each row's transfer alone on the DMA engines: descriptors plus billed bytes; 0 for engine rows.
+    def transfer_work_ps(self, program: CoreProgram) -> tuple[Int64, Int64]:
+        """Time of each transfer row alone on the DMA engines: (within `dma_threshold_bytes`, beyond).
 
-        The descriptors are dealt to the DMA engines; fewer descriptors than engines leave some idle. Runs below
-        `dma_efficient_run_bytes` reach `dma_short_run_factor` of the rate, runs below `dma_element_run_bytes` cost
-        `dma_element_ps` each.
+        Descriptors plus billed bytes. The descriptors are dealt to the DMA engines; fewer descriptors than engines
+        leave some idle. Runs below `dma_efficient_run_bytes` reach `dma_short_run_factor` of the rate, runs below
+        `dma_element_run_bytes` cost `dma_element_ps` each.
         """
-        work = np.zeros(len(program.resource), np.int64)
-        rows = np.flatnonzero(program.transfer >= 0)
-        if not len(rows):
-            return work
         transfers = program.transfers
-        index = program.transfer[rows]
+        index = program.transfer[program.transfer >= 0]
         descriptors = np.maximum(transfers.descriptors[index], 1)
         engines = np.minimum(descriptors, self.dma_engines)
-        per_engine = -(-descriptors // engines)
-        rate = self.dma_bytes_per_ns_large if large else self.dma_bytes_per_ns
+        per_engine = (-(-descriptors // engines)).astype(np.float64)
         run = transfers.run_bytes[index]
         factor = np.where(run < self.dma_efficient_run_bytes, self.dma_short_run_factor, 1.0)
-        stream = transfers.billed_bytes[index] * 1000.0 / (rate * factor * engines / self.dma_engines)
-        each = per_engine * float(self.dma_descriptor_ps)
-        tiny = run < self.dma_element_run_bytes
-        # per_engine is exact up to 2**53 descriptors, far beyond any memory
-        total = np.where(tiny, np.maximum(per_engine * float(self.dma_element_ps), stream), each + stream)
-        work[rows] = np.rint(np.where(transfers.billed_bytes[index] > 0, total, 0.0)).astype(np.int64)
-        return work
+        # Picoseconds at one byte per nanosecond on the engines in use; exact up to 2**53 bytes.
+        stream = transfers.billed_bytes[index] * 1000.0 * self.dma_engines / (factor * engines)
+        each = per_engine * self.dma_descriptor_ps
+        least = np.where(run < self.dma_element_run_bytes, per_engine * self.dma_element_ps, 0.0)
+        works = []
+        for rate in (self.dma_bytes_per_ns, self.dma_bytes_per_ns_large):
+            work = np.maximum(each + stream / rate, least)
+            works.append(np.rint(np.where(transfers.billed_bytes[index] > 0, work, 0.0)).astype(np.int64))
+        return works[0], works[1]
 
 
 @functools.lru_cache(maxsize=64)

@@ -6,7 +6,6 @@ from functools import cache, cached_property
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from trnscope.core.isa import N_ENGINES, N_RESOURCES
 from trnscope.core.machine import Machine
@@ -92,8 +91,8 @@ def schedule(program: Program, machine: Machine, *, extrapolate: bool = True) ->
     done: dict[int, CoreSchedule] = {}
     for core in program.cores:
         if id(core) not in done:
-            end, busy, stall, _, _ = _sweep(core, machine, extrapolate=extrapolate, record=None)
-            done[id(core)] = CoreSchedule(core, machine, int(end), busy, stall)
+            scalars, totals = _sweep(core, machine, extrapolate=extrapolate, record=np.zeros((0, 6), np.int64))
+            done[id(core)] = CoreSchedule(core, machine, int(scalars[_END]), totals[:, 0], totals[:, 1:])
     # The fixed parts of all launches are shown before the first and after the last instruction.
     return Schedule(
         tuple(done[id(core)] for core in program.cores),
@@ -103,18 +102,15 @@ def schedule(program: Program, machine: Machine, *, extrapolate: bool = True) ->
 
 
 def _record(core: CoreProgram, machine: Machine) -> Record:
-    rows = min(core.rows_executed, MAX_RECORDED_ROWS)
-    columns = (
-        np.zeros(rows, np.int32),
-        np.zeros(rows, np.int64),
-        np.zeros(rows, np.int64),
-        np.zeros(rows, np.int64),
-        np.zeros(rows, np.int8),
-        np.zeros(rows, np.int64),
-    )
-    _, _, _, recorded, steps = _sweep(core, machine, extrapolate=True, record=columns)
-    row, start, end, wait, reason, critical = columns
-    return Record(row.astype(np.int64), start, end, wait, reason, critical, int(steps - recorded))
+    table = np.zeros((min(core.rows_executed, MAX_RECORDED_ROWS), 6), np.int64)
+    scalars, _ = _sweep(core, machine, extrapolate=True, record=table)
+    row, start, end, wait, reason, critical = (np.ascontiguousarray(column) for column in table.T)
+    return Record(row, start, end, wait, reason.astype(np.int8), critical, int(scalars[_STEPS]) - len(table))
+
+
+_STEPS = 3
+_END = 4
+"""Positions in what the kernel returns (`schedule_kernel.STEP`, `END`), known without importing numba."""
 
 
 @cache
@@ -125,52 +121,36 @@ def _kernel() -> Callable[..., Any]:
     return cast("Callable[..., Any]", sweep)
 
 
-_NO_RECORD = (
-    np.zeros(0, np.int32),
-    np.zeros(0, np.int64),
-    np.zeros(0, np.int64),
-    np.zeros(0, np.int64),
-    np.zeros(0, np.int8),
-    np.zeros(0, np.int64),
-)
-
-
-def _sweep(
-    core: CoreProgram, machine: Machine, *, extrapolate: bool, record: tuple[npt.NDArray[Any], ...] | None
-) -> tuple[int, Int64, Int64, int, int]:
-    size = np.zeros(len(core.resource), np.int64)
-    moving = core.transfer >= 0
-    size[moving] = core.transfers.bytes[core.transfer[moving]]
+def _sweep(core: CoreProgram, machine: Machine, *, extrapolate: bool, record: Int64) -> tuple[Int64, Int64]:
+    n = len(core.resource)
+    rows = np.zeros((n + 1, 8), np.int64)
+    moving = np.flatnonzero(core.transfer >= 0)
+    rows[:n, 0] = core.resource
+    rows[:n, 1] = machine.occupation_ps(core)
+    rows[:n, 2] = machine.latencies_ps(core)
+    rows[moving, 3], rows[moving, 4] = machine.transfer_work_ps(core)
+    rows[moving, 5] = core.transfers.bytes[core.transfer[moving]]
+    rows[:n, 6] = core.inc_semaphore
+    rows[:, 7] = core.wait_first
+    waits = np.zeros((len(core.wait_semaphore), 4), np.int64)
+    waits[:, 0] = core.wait_semaphore
+    waits[:, 1] = core.wait_lag
+    waits[:, 2] = core.wait_reason
     waiting = np.repeat(core.resource, np.diff(core.wait_first))
-    hop = np.where(core.semaphore_resource[core.wait_semaphore] != waiting, machine.hop_ps, 0).astype(np.int64)
-    offset = np.zeros(len(core.semaphore_history), np.int64)
-    np.cumsum(core.semaphore_history[:-1], out=offset[1:])
-    result: tuple[int, Int64, Int64, int, int] = _kernel()(
-        core.resource,
-        machine.occupation_ps(core),
-        machine.latencies_ps(core),
-        machine.transfer_work_ps(core, large=False),
-        machine.transfer_work_ps(core, large=True),
-        size,
-        core.inc_semaphore,
-        core.wait_first,
-        core.wait_semaphore,
-        core.wait_lag,
-        core.wait_reason,
-        hop,
-        offset,
-        (core.semaphore_history - 1).astype(np.int64),
-        core.loop_first,
-        core.loop_length,
-        core.loop_count,
-        core.block_first,
-        core.block_length,
-        core.block_count,
+    waits[:, 3] = np.where(core.semaphore_resource[core.wait_semaphore] != waiting, machine.hop_ps, 0)
+    semaphores = np.zeros((len(core.semaphore_history), 3), np.int64)
+    np.cumsum(core.semaphore_history[:-1], out=semaphores[1:, 0])
+    semaphores[:, 1] = core.semaphore_history - 1
+    result: tuple[Int64, Int64] = _kernel()(
+        rows,
+        waits,
+        semaphores,
+        np.stack([core.loop_first, core.loop_length, core.loop_count], axis=1).astype(np.int64),
+        np.stack([core.block_first, core.block_length, core.block_count], axis=1).astype(np.int64),
         machine.dma_threshold_bytes,
         N_RESOURCES,
         int(core.semaphore_history.sum()),
         extrapolate,
-        record is not None,
-        *(record if record is not None else _NO_RECORD),
+        record,
     )
     return result

@@ -7,66 +7,86 @@ discipline (preemptive priority by program order) conserves work and needs no ev
 
 Time is integer picoseconds. A loop whose state repeats, shifted in time by a constant, jumps over the remaining whole
 periods: nothing but time shifts in between, so the result equals the full sweep.
+
+Everything is packed into few two-dimensional int64 arrays, whose columns are named below: a row of a program is one
+cache line, and numba compiles functions of few arguments much faster. Loops copy element by element for the same reason:
+assigning slices would compile the formatting of numba's error messages, most of a minute of work.
 """
+
+from typing import Final
 
 import numba
 import numpy as np
 
-PERIOD = 12
+PERIOD: Final = 12
 """Iterations between two comparisons of the state: a multiple of the usual rotation depths."""
-MAX_GAPS = 64
+MAX_GAPS: Final = 64
 """Idle gaps of the DMA engines that are remembered; older ones count as used, which can only make a program slower."""
-N_REASONS = 7
-ISSUE, RING, BANDWIDTH = 0, 3, 4
-N_ENGINES = 5
-NEVER = np.int64(2**62)
+N_ENGINES: Final = 5
+NEVER: Final = 2**62
 
-# Positions in the vector of scalars.
-N_GAPS, PIPE_END, TRAFFIC, STEP, END, RECORDED = 0, 1, 2, 3, 4, 5
-N_SCALARS = 6
+# Columns of `rows`.
+RESOURCE, OCCUPATION, LATENCY, WORK, WORK_LARGE, SIZE, RAISES, WAIT_FIRST = range(8)
+# Columns of `waits`.
+SEMAPHORE, LAG, REASON, HOP = range(4)
+# Columns of `semaphores`: where its history begins, its length minus one, how often it was raised.
+OFFSET, MASK, COUNT = range(3)
+# Columns of `history` and of `gaps`.
+MOMENT, STEP_OF = range(2)
+START, STOP = range(2)
+# Columns of `resources`; `totals` has busy time, then one column per stall reason.
+FREE, LAST_STEP = range(2)
+BUSY, STALL = 0, 1
+ISSUE, RING, BANDWIDTH = 0, 3, 4
+N_TOTALS: Final = 8
+# Positions in `scalars`.
+N_GAPS, PIPE_END, TRAFFIC, STEP, END, RECORDED, N_SCALARS = range(7)
+# Columns of `loops`, of `blocks` and of `record`.
+FIRST, LENGTH, TIMES = range(3)
+REC_ROW, REC_START, REC_END, REC_WAIT, REC_REASON, REC_CRITICAL, N_RECORD = range(7)
 
 
 @numba.njit(cache=True, nogil=True)
-def _transfer(ready, work, gap_start, gap_end, scalars):  # type: ignore[no-untyped-def]
+def _transfer(ready, work, gaps, scalars):  # type: ignore[no-untyped-def]
     """Serve a transfer that is ready at `ready`: (first moment served, last moment served)."""
     n = scalars[N_GAPS]
     first = np.int64(-1)
     write = 0
     read = 0
     while read < n:
-        start = gap_start[read]
-        end = gap_end[read]
+        start = gaps[read, START]
+        stop = gaps[read, STOP]
         read += 1
         begin = max(start, ready)
-        if work > 0 and end > begin:
+        if work > 0 and stop > begin:
             if first < 0:
                 first = begin
-            if work < end - begin:
+            if work < stop - begin:
                 if begin > start and n < MAX_GAPS:
                     # The gap splits in two: make room by moving the rest up.
                     for i in range(n, read, -1):
-                        gap_start[i] = gap_start[i - 1]
-                        gap_end[i] = gap_end[i - 1]
-                    gap_start[write] = start
-                    gap_end[write] = begin
+                        gaps[i, START] = gaps[i - 1, START]
+                        gaps[i, STOP] = gaps[i - 1, STOP]
+                    gaps[write, START] = start
+                    gaps[write, STOP] = begin
                     write += 1
                     n += 1
                     read += 1
-                gap_start[write] = begin + work
-                gap_end[write] = end
+                gaps[write, START] = begin + work
+                gaps[write, STOP] = stop
                 write += 1
                 ready = begin + work
                 work = 0
             else:
-                work -= end - begin
-                ready = end
+                work -= stop - begin
+                ready = stop
                 if begin > start:
-                    gap_start[write] = start
-                    gap_end[write] = begin
+                    gaps[write, START] = start
+                    gaps[write, STOP] = begin
                     write += 1
         else:
-            gap_start[write] = start
-            gap_end[write] = end
+            gaps[write, START] = start
+            gaps[write, STOP] = stop
             write += 1
     n = write
     if work > 0:
@@ -76,11 +96,11 @@ def _transfer(ready, work, gap_start, gap_end, scalars):  # type: ignore[no-unty
         if begin > scalars[PIPE_END]:
             if n == MAX_GAPS:
                 for i in range(n - 1):
-                    gap_start[i] = gap_start[i + 1]
-                    gap_end[i] = gap_end[i + 1]
+                    gaps[i, START] = gaps[i + 1, START]
+                    gaps[i, STOP] = gaps[i + 1, STOP]
                 n -= 1
-            gap_start[n] = scalars[PIPE_END]
-            gap_end[n] = begin
+            gaps[n, START] = scalars[PIPE_END]
+            gaps[n, STOP] = begin
             n += 1
         ready = begin + work
         scalars[PIPE_END] = ready
@@ -89,121 +109,119 @@ def _transfer(ready, work, gap_start, gap_end, scalars):  # type: ignore[no-unty
 
 
 @numba.njit(cache=True, nogil=True)
-def _prune(horizon, gap_start, gap_end, scalars):  # type: ignore[no-untyped-def]
+def _prune(rings, resources, gaps, scalars):  # type: ignore[no-untyped-def]
     """Forget gaps that end before any later transfer can be ready."""
+    horizon = np.int64(NEVER)
+    for i in range(len(rings)):
+        if rings[i]:
+            horizon = min(horizon, resources[N_ENGINES + i, FREE])
     n = scalars[N_GAPS]
     drop = 0
-    while drop < n and gap_end[drop] <= horizon:
+    while drop < n and gaps[drop, STOP] <= horizon:
         drop += 1
     if drop:
         for i in range(drop, n):
-            gap_start[i - drop] = gap_start[i]
-            gap_end[i - drop] = gap_end[i]
+            gaps[i - drop, START] = gaps[i, START]
+            gaps[i - drop, STOP] = gaps[i, STOP]
         scalars[N_GAPS] = n - drop
 
 
 @numba.njit(cache=True, nogil=True)
-def _rows(  # type: ignore[no-untyped-def]
-    first, last, resource, occupation, latency, work, work_large, size, inc, wait_first, wait_semaphore, wait_lag,
-    wait_reason, wait_hop, offset, mask, threshold, rings, free, last_step, count, history, history_step, gap_start,
-    gap_end, scalars, busy, stall, record, rec_row, rec_start, rec_end, rec_wait, rec_reason, rec_critical,
-):  # fmt: skip
+def _iteration(  # type: ignore[no-untyped-def]
+    first, last, rows, waits, semaphores, history, resources, totals, gaps, scalars, threshold, rings, record
+):
     """Sweep rows [first, last) once."""
     for r in range(first, last):
-        q = resource[r]
-        at = free[q]
-        issue = at
-        reason = ISSUE if q < N_ENGINES else RING
-        critical = last_step[q]
-        for w in range(wait_first[r], wait_first[r + 1]):
-            s = wait_semaphore[w]
-            value = count[s] - wait_lag[w]
+        q = rows[r, RESOURCE]
+        issue = resources[q, FREE]
+        at = issue
+        reason = np.int64(ISSUE if q < N_ENGINES else RING)
+        critical = resources[q, LAST_STEP]
+        for w in range(rows[r, WAIT_FIRST], rows[r + 1, WAIT_FIRST]):
+            s = waits[w, SEMAPHORE]
+            value = semaphores[s, COUNT] - waits[w, LAG]
             if value > 0:
-                slot = offset[s] + ((value - 1) & mask[s])
-                moment = history[slot] + wait_hop[w]
+                slot = semaphores[s, OFFSET] + ((value - 1) & semaphores[s, MASK])
+                moment = history[slot, MOMENT] + waits[w, HOP]
                 if moment > at:
                     at = moment
-                    reason = wait_reason[w]
-                    critical = history_step[slot]
-        stall[q, reason] += at - issue
+                    reason = waits[w, REASON]
+                    critical = history[slot, STEP_OF]
+        totals[q, STALL + reason] += at - issue
+        start = at
         if q < N_ENGINES:
-            start = at
-            end = at + occupation[r]
-            busy[q] += occupation[r]
+            cost = rows[r, OCCUPATION]
+            stop = at + cost
         else:
-            cost = work_large[r] if scalars[TRAFFIC] >= threshold else work[r]
-            scalars[TRAFFIC] += size[r]
-            start, end = _transfer(at, cost, gap_start, gap_end, scalars)
-            stall[q, BANDWIDTH] += end - at - cost
-            busy[q] += cost
-        free[q] = end
-        done = end + latency[r]
+            cost = rows[r, WORK_LARGE] if scalars[TRAFFIC] >= threshold else rows[r, WORK]
+            scalars[TRAFFIC] += rows[r, SIZE]
+            start, stop = _transfer(at, cost, gaps, scalars)
+            totals[q, STALL + BANDWIDTH] += stop - at - cost
+        totals[q, BUSY] += cost
+        resources[q, FREE] = stop
+        done = stop + rows[r, LATENCY]
         step = scalars[STEP]
         scalars[STEP] = step + 1
-        last_step[q] = step
-        s = inc[r]
+        resources[q, LAST_STEP] = step
+        s = rows[r, RAISES]
         if s >= 0:
-            slot = offset[s] + (count[s] & mask[s])
-            history[slot] = done
-            history_step[slot] = step
-            count[s] += 1
+            slot = semaphores[s, OFFSET] + (semaphores[s, COUNT] & semaphores[s, MASK])
+            history[slot, MOMENT] = done
+            history[slot, STEP_OF] = step
+            semaphores[s, COUNT] += 1
         scalars[END] = max(scalars[END], done)
-        if record:
-            n = scalars[RECORDED]
-            if n < len(rec_row):
-                rec_row[n] = r
-                rec_start[n] = start
-                rec_end[n] = end
-                rec_wait[n] = start - issue
-                rec_reason[n] = reason
-                rec_critical[n] = critical
-                scalars[RECORDED] = n + 1
+        n = scalars[RECORDED]
+        if n < len(record):
+            record[n, REC_ROW] = r
+            record[n, REC_START] = start
+            record[n, REC_END] = stop
+            record[n, REC_WAIT] = start - issue
+            record[n, REC_REASON] = reason
+            record[n, REC_CRITICAL] = critical
+            scalars[RECORDED] = n + 1
     if scalars[N_GAPS] > 0:
-        horizon = NEVER
-        for i in range(len(rings)):
-            if rings[i]:
-                horizon = min(horizon, free[N_ENGINES + i])
-        _prune(horizon, gap_start, gap_end, scalars)
+        _prune(rings, resources, gaps, scalars)
 
 
 @numba.njit(cache=True, nogil=True)
-def _snapshot(out, free, count, history, offset, mask, gap_start, gap_end, scalars):  # type: ignore[no-untyped-def]
-    """Everything that later rows depend on, oldest semaphore values first by age, into `out`."""
+def _snapshot(out, resources, semaphores, history, gaps, scalars):  # type: ignore[no-untyped-def]
+    """Everything that later rows depend on, semaphore values by age, into `out`."""
     k = 0
-    for q in range(len(free)):
-        out[k] = free[q]
+    for q in range(len(resources)):
+        out[k] = resources[q, FREE]
         k += 1
-    for s in range(len(count)):
-        for age in range(mask[s] + 1):
-            value = count[s] - age
-            out[k] = history[offset[s] + ((value - 1) & mask[s])] if value > 0 else -1
+    for s in range(len(semaphores)):
+        for age in range(semaphores[s, MASK] + 1):
+            value = semaphores[s, COUNT] - age
+            slot = semaphores[s, OFFSET] + ((value - 1) & semaphores[s, MASK])
+            out[k] = history[slot, MOMENT] if value > 0 else -1
             k += 1
     for i in range(MAX_GAPS):
-        out[k] = gap_start[i] if i < scalars[N_GAPS] else -1
-        out[k + 1] = gap_end[i] if i < scalars[N_GAPS] else -1
+        used = i < scalars[N_GAPS]
+        out[k] = gaps[i, START] if used else -1
+        out[k + 1] = gaps[i, STOP] if used else -1
         k += 2
     out[k] = scalars[PIPE_END]
 
 
 @numba.njit(cache=True, nogil=True)
-def _shift(before, after, count_before, count, mask, free_used, n_free):  # type: ignore[no-untyped-def]
+def _shift(before, after, raised_before, semaphores, used):  # type: ignore[no-untyped-def]
     """The one time shift between two snapshots, -1 when there is none.
 
     What the loop does not touch may stay; everything else must have moved by the same amount.
     """
     shift = np.int64(-1)
     k = 0
-    for q in range(n_free):
-        if free_used[q]:
+    for q in range(len(used)):
+        if used[q]:
             moved = after[k] - before[k]
-            if shift < 0:
-                shift = moved
-            elif moved != shift:
+            if shift >= 0 and moved != shift:
                 return np.int64(-1)
+            shift = moved
         k += 1
-    for s in range(len(count)):
-        touched = count[s] != count_before[s]
-        for _ in range(mask[s] + 1):
+    for s in range(len(semaphores)):
+        touched = semaphores[s, COUNT] != raised_before[s]
+        for _ in range(semaphores[s, MASK] + 1):
             if touched and (before[k] < 0 or after[k] - before[k] != shift):
                 return np.int64(-1)
             k += 1
@@ -220,39 +238,40 @@ def _shift(before, after, count_before, count, mask, free_used, n_free):  # type
 
 @numba.njit(cache=True, nogil=True)
 def _jump(  # type: ignore[no-untyped-def]
-    times, shift, count_before, scalars_before, busy_before, stall_before, free, free_used, last_step, count, history,
-    history_step, offset, mask, gap_start, gap_end, scalars, busy, stall, scratch, scratch_step,
-):  # fmt: skip
+    times, shift, used, saved_raised, saved_totals, saved_scalars, semaphores, history, resources, totals, gaps, scalars
+):
     """Advance the state by `times` periods."""
     move = times * shift
-    steps = times * (scalars[STEP] - scalars_before[STEP])
-    for q in range(len(free)):
-        if free_used[q]:
-            free[q] += move
-            last_step[q] += steps
-        busy[q] += times * (busy[q] - busy_before[q])
-        for reason in range(N_REASONS):
-            stall[q, reason] += times * (stall[q, reason] - stall_before[q, reason])
-    for s in range(len(count)):
-        by = count[s] - count_before[s]
+    steps = times * (scalars[STEP] - saved_scalars[STEP])
+    for q in range(len(used)):
+        if used[q]:
+            resources[q, FREE] += move
+            resources[q, LAST_STEP] += steps
+        for k in range(N_TOTALS):
+            totals[q, k] += times * (totals[q, k] - saved_totals[q, k])
+    for s in range(len(semaphores)):
+        by = semaphores[s, COUNT] - saved_raised[s]
         if by == 0:
             continue
-        n = mask[s] + 1
+        n = semaphores[s, MASK] + 1
+        base = semaphores[s, OFFSET]
+        old = np.zeros((n, 2), np.int64)
+        for i in range(n):
+            old[i, MOMENT] = history[base + i, MOMENT]
+            old[i, STEP_OF] = history[base + i, STEP_OF]
+        new_count = semaphores[s, COUNT] + times * by
         for age in range(n):
-            slot = offset[s] + ((count[s] - age - 1) & mask[s])
-            scratch[age] = history[slot]
-            scratch_step[age] = history_step[slot]
-        count[s] += times * by
-        for age in range(n):
-            slot = offset[s] + ((count[s] - age - 1) & mask[s])
-            history[slot] = scratch[age] + move
-            history_step[slot] = scratch_step[age] + steps
+            source = (semaphores[s, COUNT] - age - 1) & semaphores[s, MASK]
+            target = base + ((new_count - age - 1) & semaphores[s, MASK])
+            history[target, MOMENT] = old[source, MOMENT] + move
+            history[target, STEP_OF] = old[source, STEP_OF] + steps
+        semaphores[s, COUNT] = new_count
     for i in range(scalars[N_GAPS]):
-        gap_start[i] += move
-        gap_end[i] += move
+        gaps[i, START] += move
+        gaps[i, STOP] += move
     if scalars[PIPE_END] > 0:
         scalars[PIPE_END] += move
-    scalars[TRAFFIC] += times * (scalars[TRAFFIC] - scalars_before[TRAFFIC])
+    scalars[TRAFFIC] += times * (scalars[TRAFFIC] - saved_scalars[TRAFFIC])
     scalars[STEP] += steps
     scalars[END] += move
 
@@ -262,128 +281,128 @@ def _periods(remaining, traffic, traffic_before, threshold):  # type: ignore[no-
     """Whole periods that can be jumped over: up to the end of the loop or to the change of the DMA rate."""
     if traffic_before < threshold <= traffic:
         return np.int64(0)
-    times = remaining // PERIOD
+    times = np.int64(remaining // PERIOD)
     if traffic < threshold and traffic > traffic_before:
         times = min(times, (threshold - traffic) // (traffic - traffic_before))
     return times
 
 
 @numba.njit(cache=True, nogil=True)
-def sweep(  # type: ignore[no-untyped-def]
-    resource, occupation, latency, work, work_large, size, inc, wait_first, wait_semaphore, wait_lag, wait_reason,
-    wait_hop, offset, mask, loop_first, loop_length, loop_count, block_first, block_length, block_count, threshold,
-    n_resources, history_length, extrapolate, record, rec_row, rec_start, rec_end, rec_wait, rec_reason, rec_critical,
+def _extrapolate(  # type: ignore[no-untyped-def]
+    remaining, known, used, saved, saved_raised, saved_totals, saved_scalars, now, semaphores, history, resources,
+    totals, gaps, scalars, threshold,
 ):  # fmt: skip
-    """Schedule a whole program: (end in ps, busy ps per resource, stall ps per resource and reason, recorded rows)."""
-    free = np.zeros(n_resources, np.int64)
-    last_step = np.full(n_resources, -1, np.int64)
-    busy = np.zeros(n_resources, np.int64)
-    stall = np.zeros((n_resources, N_REASONS), np.int64)
-    count = np.zeros(len(offset), np.int64)
-    history = np.zeros(history_length, np.int64)
-    history_step = np.zeros(history_length, np.int64)
-    gap_start = np.zeros(MAX_GAPS + 1, np.int64)
-    gap_end = np.zeros(MAX_GAPS + 1, np.int64)
+    """Jump over what repeats: iterations skipped. Without a repetition, keep the state for the next comparison."""
+    _snapshot(now, resources, semaphores, history, gaps, scalars)
+    if known:
+        shift = _shift(saved, now, saved_raised, semaphores, used)
+        times = _periods(remaining, scalars[TRAFFIC], saved_scalars[TRAFFIC], threshold)
+        # The last result must move along too, or it belongs to something that the loop has yet to overtake.
+        if times > 0 and shift >= 0 and scalars[END] - saved_scalars[END] == shift:
+            _jump(
+                times, shift, used, saved_raised, saved_totals, saved_scalars, semaphores, history, resources, totals,
+                gaps, scalars,
+            )  # fmt: skip
+            return times * PERIOD
+    for k in range(len(now)):
+        saved[k] = now[k]
+    for s in range(len(semaphores)):
+        saved_raised[s] = semaphores[s, COUNT]
+    for q in range(len(totals)):
+        for k in range(N_TOTALS):
+            saved_totals[q, k] = totals[q, k]
+    for k in range(N_SCALARS):
+        saved_scalars[k] = scalars[k]
+    return np.int64(0)
+
+
+@numba.njit(cache=True, nogil=True)
+def sweep(  # type: ignore[no-untyped-def]
+    rows, waits, semaphores, loops, blocks, threshold, n_resources, history_length, extrapolate, record
+):
+    """Schedule a whole program.
+
+    Args:
+        rows: one more than the program has, the last one only closes the waits.
+        record: filled with the first rows executed; empty when only totals are wanted.
+
+    Returns:
+        (scalars, totals per resource): the end is `scalars[END]`.
+    """
+    resources = np.zeros((n_resources, 2), np.int64)
+    for q in range(n_resources):
+        resources[q, LAST_STEP] = -1
+    totals = np.zeros((n_resources, N_TOTALS), np.int64)
+    history = np.zeros((history_length, 2), np.int64)
+    gaps = np.zeros((MAX_GAPS + 1, 2), np.int64)
     scalars = np.zeros(N_SCALARS, np.int64)
-    n_rings = n_resources - N_ENGINES
 
-    width = n_resources + history_length + 2 * MAX_GAPS + 1
     # Index 0: the loop; index 1: the block around it.
-    before = np.zeros((2, width), np.int64)
-    after = np.zeros(width, np.int64)
-    count_before = np.zeros((2, len(offset)), np.int64)
-    scalars_before = np.zeros((2, N_SCALARS), np.int64)
-    busy_before = np.zeros((2, n_resources), np.int64)
-    stall_before = np.zeros((2, n_resources, N_REASONS), np.int64)
-    scratch = np.zeros(history_length + 1, np.int64)
-    scratch_step = np.zeros(history_length + 1, np.int64)
+    width = n_resources + history_length + 2 * MAX_GAPS + 1
+    now = np.zeros(width, np.int64)
+    saved = np.zeros((2, width), np.int64)
+    saved_raised = np.zeros((2, len(semaphores)), np.int64)
+    saved_totals = np.zeros((2, n_resources, N_TOTALS), np.int64)
+    saved_scalars = np.zeros((2, N_SCALARS), np.int64)
     used = np.zeros((2, n_resources), np.bool_)
-    # Rings that a block or a later one uses: gaps before all of them are out of reach.
-    rings_from = np.zeros((len(block_first) + 1, n_rings), np.bool_)
-    for b in range(len(block_first) - 1, -1, -1):
-        rings_from[b, :] = rings_from[b + 1]
-        for loop in range(block_first[b], block_first[b] + block_length[b]):
-            for r in range(loop_first[loop], loop_first[loop] + loop_length[loop]):
-                if resource[r] >= N_ENGINES:
-                    rings_from[b, resource[r] - N_ENGINES] = True
 
-    for b in range(len(block_first)):
-        loops_from = block_first[b]
-        loops_to = loops_from + block_length[b]
-        rings = rings_from[b]
-        used[1, :] = False
+    # Rings that a block or a later one uses: gaps before all of them are out of reach.
+    rings_from = np.zeros((len(blocks) + 1, n_resources - N_ENGINES), np.bool_)
+    for b in range(len(blocks) - 1, -1, -1):
+        for i in range(n_resources - N_ENGINES):
+            rings_from[b, i] = rings_from[b + 1, i]
+        for loop in range(blocks[b, FIRST], blocks[b, FIRST] + blocks[b, LENGTH]):
+            for r in range(loops[loop, FIRST], loops[loop, FIRST] + loops[loop, LENGTH]):
+                if rows[r, RESOURCE] >= N_ENGINES:
+                    rings_from[b, rows[r, RESOURCE] - N_ENGINES] = True
+
+    for b in range(len(blocks)):
+        loops_from = blocks[b, FIRST]
+        loops_to = loops_from + blocks[b, LENGTH]
+        for q in range(n_resources):
+            used[1, q] = False
         for loop in range(loops_from, loops_to):
-            for r in range(loop_first[loop], loop_first[loop] + loop_length[loop]):
-                used[1, resource[r]] = True
-        outer = 0
+            for r in range(loops[loop, FIRST], loops[loop, FIRST] + loops[loop, LENGTH]):
+                used[1, rows[r, RESOURCE]] = True
+        outer = np.int64(0)
         since_outer = 0
-        have_outer = False
-        while outer < block_count[b]:
+        known_outer = False
+        while outer < blocks[b, TIMES]:
             for loop in range(loops_from, loops_to):
-                first = loop_first[loop]
-                last = first + loop_length[loop]
-                used[0, :] = False
+                first = loops[loop, FIRST]
+                last = first + loops[loop, LENGTH]
+                for q in range(n_resources):
+                    used[0, q] = False
                 for r in range(first, last):
-                    used[0, resource[r]] = True
-                inner = 0
+                    used[0, rows[r, RESOURCE]] = True
+                inner = np.int64(0)
                 since = 0
-                have = False
-                while inner < loop_count[loop]:
-                    _rows(
-                        first, last, resource, occupation, latency, work, work_large, size, inc, wait_first,
-                        wait_semaphore, wait_lag, wait_reason, wait_hop, offset, mask, threshold, rings, free,
-                        last_step, count, history, history_step, gap_start, gap_end, scalars, busy, stall,
-                        record, rec_row, rec_start, rec_end, rec_wait, rec_reason, rec_critical,
+                known = False
+                while inner < loops[loop, TIMES]:
+                    _iteration(
+                        first, last, rows, waits, semaphores, history, resources, totals, gaps, scalars, threshold,
+                        rings_from[b], record,
                     )  # fmt: skip
                     inner += 1
                     since += 1
-                    full = record and scalars[RECORDED] < len(rec_row)
-                    if extrapolate and not full and loop_count[loop] > 3 * PERIOD and since == PERIOD:
+                    recording = scalars[RECORDED] < len(record)
+                    if extrapolate and not recording and loops[loop, TIMES] > 3 * PERIOD and since == PERIOD:
                         since = 0
-                        _snapshot(after, free, count, history, offset, mask, gap_start, gap_end, scalars)
-                        if have:
-                            shift = _shift(before[0], after, count_before[0], count, mask, used[0], n_resources)
-                            times = _periods(
-                                loop_count[loop] - inner, scalars[TRAFFIC], scalars_before[0, TRAFFIC], threshold
-                            )
-                            # The last result must move along too, or it belongs to something that the loop overtakes.
-                            if times > 0 and shift >= 0 and scalars[END] - scalars_before[0, END] == shift:
-                                _jump(
-                                    times, shift, count_before[0], scalars_before[0], busy_before[0], stall_before[0],
-                                    free, used[0], last_step, count, history, history_step, offset, mask, gap_start,
-                                    gap_end, scalars, busy, stall, scratch, scratch_step,
-                                )  # fmt: skip
-                                inner += times * PERIOD
-                                have = False
-                                continue
-                        before[0, :] = after
-                        count_before[0, :] = count
-                        scalars_before[0, :] = scalars
-                        busy_before[0, :] = busy
-                        stall_before[0, :, :] = stall
-                        have = True
+                        skipped = _extrapolate(
+                            loops[loop, TIMES] - inner, known, used[0], saved[0], saved_raised[0], saved_totals[0],
+                            saved_scalars[0], now, semaphores, history, resources, totals, gaps, scalars, threshold,
+                        )  # fmt: skip
+                        inner += skipped
+                        known = skipped == 0
             outer += 1
             since_outer += 1
-            full = record and scalars[RECORDED] < len(rec_row)
-            if extrapolate and not full and block_count[b] > 3 * PERIOD and since_outer == PERIOD:
+            recording = scalars[RECORDED] < len(record)
+            if extrapolate and not recording and blocks[b, TIMES] > 3 * PERIOD and since_outer == PERIOD:
                 since_outer = 0
-                _snapshot(after, free, count, history, offset, mask, gap_start, gap_end, scalars)
-                if have_outer:
-                    shift = _shift(before[1], after, count_before[1], count, mask, used[1], n_resources)
-                    times = _periods(block_count[b] - outer, scalars[TRAFFIC], scalars_before[1, TRAFFIC], threshold)
-                    if times > 0 and shift >= 0 and scalars[END] - scalars_before[1, END] == shift:
-                        _jump(
-                            times, shift, count_before[1], scalars_before[1], busy_before[1], stall_before[1], free,
-                            used[1], last_step, count, history, history_step, offset, mask, gap_start, gap_end,
-                            scalars, busy, stall, scratch, scratch_step,
-                        )  # fmt: skip
-                        outer += times * PERIOD
-                        have_outer = False
-                        continue
-                before[1, :] = after
-                count_before[1, :] = count
-                scalars_before[1, :] = scalars
-                busy_before[1, :] = busy
-                stall_before[1, :, :] = stall
-                have_outer = True
-    return scalars[END], busy, stall, scalars[RECORDED], scalars[STEP]
+                skipped = _extrapolate(
+                    blocks[b, TIMES] - outer, known_outer, used[1], saved[1], saved_raised[1], saved_totals[1],
+                    saved_scalars[1], now, semaphores, history, resources, totals, gaps, scalars, threshold,
+                )  # fmt: skip
+                outer += skipped
+                known_outer = skipped == 0
+    return scalars, totals
