@@ -25,6 +25,9 @@ from trnscope.core.isa import (
 )
 from trnscope.core.program import CoreProgram, Transfers
 
+MOST_REPEATS = 65536
+"""Back-to-back instructions that are rows of their own: eight million elements of a contraction."""
+
 Width = TypeVar("Width", np.int8, np.int32, np.int64)
 
 
@@ -182,8 +185,15 @@ class CoreBuilder:
 
         The first of them waits for what is read, the last one announces the result. `serial`: it also waits for its
         own previous run to be complete (no overlap within the engine). `accumulate`: what it writes goes on filling a
-        slot that an earlier row of this iteration began.
+        slot that an earlier row of this iteration began. Beyond `MOST_REPEATS` several instructions count as one.
         """
+        joined = -(-repeat // MOST_REPEATS)
+        if joined > 1:
+            repeat, rest = divmod(repeat, joined)
+            if rest:
+                self._add(engine, opcode, cycles * rest, 1, flops * rest, sbuf_read * rest, sbuf_write * rest)
+            cycles, flops = cycles * joined, flops * joined
+            sbuf_read, sbuf_write = sbuf_read * joined, sbuf_write * joined
         row = self._add(engine, opcode, cycles, repeat, flops, sbuf_read, sbuf_write)
         for buffer in reads:
             self._reads(row, buffer)

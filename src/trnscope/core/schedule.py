@@ -45,6 +45,7 @@ class CoreSchedule:
         end_ps: last result, relative to the first instruction.
         busy_ps: per engine and ring (`isa`); the DMA engines' own time for rings.
         stall_ps: per engine and ring, and per stall reason.
+        is_exact: False for a program so long, and without a period, that its loop was extrapolated linearly.
     """
 
     program: CoreProgram
@@ -52,6 +53,7 @@ class CoreSchedule:
     end_ps: int
     busy_ps: Int64
     stall_ps: Int64
+    is_exact: bool
 
     @property
     def dma_busy_ps(self) -> int:
@@ -92,7 +94,9 @@ def schedule(program: Program, machine: Machine, *, extrapolate: bool = True) ->
     for core in program.cores:
         if id(core) not in done:
             scalars, totals = _sweep(core, machine, extrapolate=extrapolate, record=np.zeros((0, 6), np.int64))
-            done[id(core)] = CoreSchedule(core, machine, int(scalars[_END]), totals[:, 0], totals[:, 1:])
+            done[id(core)] = CoreSchedule(
+                core, machine, int(scalars[_END]), totals[:, 0], totals[:, 1:], not scalars[_ESTIMATED]
+            )
     # The fixed parts of all launches are shown before the first and after the last instruction.
     return Schedule(
         tuple(done[id(core)] for core in program.cores),
@@ -110,7 +114,8 @@ def _record(core: CoreProgram, machine: Machine) -> Record:
 
 _STEPS = 3
 _END = 4
-"""Positions in what the kernel returns (`schedule_kernel.STEP`, `END`), known without importing numba."""
+_ESTIMATED = 7
+"""Positions in what the kernel returns (`schedule_kernel.STEP`, `END`, `ESTIMATED`), known without importing numba."""
 
 
 @cache

@@ -9,7 +9,7 @@ Time is integer picoseconds. A loop whose state repeats, shifted in time by a co
 periods: nothing but time shifts in between, so the result equals the full sweep.
 
 Everything is packed into few two-dimensional int64 arrays, whose columns are named below: a row of a program is one
-cache line, and numba compiles functions of few arguments much faster. Loops copy element by element for the same reason:
+cache line, and numba compiles functions of few arguments much faster. Loops copy element by element for that reason:
 assigning slices would compile the formatting of numba's error messages, most of a minute of work.
 """
 
@@ -22,6 +22,9 @@ PERIOD: Final = 12
 """Iterations between two comparisons of the state: a multiple of the usual rotation depths."""
 MAX_GAPS: Final = 64
 """Idle gaps of the DMA engines that are remembered; older ones count as used, which can only make a program slower."""
+SWEEP_BUDGET: Final = 20_000_000
+"""Rows swept one by one (about a second); a loop that has not settled by then goes on at the rate of its last period,
+and the schedule says that it is an estimate."""
 N_ENGINES: Final = 5
 NEVER: Final = 2**62
 
@@ -40,7 +43,7 @@ BUSY, STALL = 0, 1
 ISSUE, RING, BANDWIDTH = 0, 3, 4
 N_TOTALS: Final = 8
 # Positions in `scalars`.
-N_GAPS, PIPE_END, TRAFFIC, STEP, END, RECORDED, N_SCALARS = range(7)
+N_GAPS, PIPE_END, TRAFFIC, STEP, END, RECORDED, SWEPT, ESTIMATED, N_SCALARS = range(9)
 # Columns of `loops`, of `blocks` and of `record`.
 FIRST, LENGTH, TIMES = range(3)
 REC_ROW, REC_START, REC_END, REC_WAIT, REC_REASON, REC_CRITICAL, N_RECORD = range(7)
@@ -162,6 +165,7 @@ def _iteration(  # type: ignore[no-untyped-def]
         done = stop + rows[r, LATENCY]
         step = scalars[STEP]
         scalars[STEP] = step + 1
+        scalars[SWEPT] += 1
         resources[q, LAST_STEP] = step
         s = rows[r, RAISES]
         if s >= 0:
@@ -205,6 +209,12 @@ def _snapshot(out, resources, semaphores, history, gaps, scalars):  # type: igno
 
 
 @numba.njit(cache=True, nogil=True)
+def _transfers(used):  # type: ignore[no-untyped-def]
+    """Whether a loop uses any ring."""
+    return used[N_ENGINES:].any()
+
+
+@numba.njit(cache=True, nogil=True)
 def _shift(before, after, raised_before, semaphores, used):  # type: ignore[no-untyped-def]
     """The one time shift between two snapshots, -1 when there is none.
 
@@ -225,12 +235,13 @@ def _shift(before, after, raised_before, semaphores, used):  # type: ignore[no-u
             if touched and (before[k] < 0 or after[k] - before[k] != shift):
                 return np.int64(-1)
             k += 1
-    while k < len(after):
+    # The gaps and the end of the DMA engines' work move only if the loop transfers anything.
+    while _transfers(used) and k < len(after):
         if (before[k] < 0) != (after[k] < 0):
             return np.int64(-1)
-        # DMA engines that were never used stay at 0.
-        unused = after[k] == 0 and before[k] == 0
-        if after[k] >= 0 and not unused and after[k] - before[k] != shift:
+        # Engines that only had transfers of no work so far stay at 0.
+        idle = after[k] == 0 and before[k] == 0
+        if after[k] >= 0 and not idle and after[k] - before[k] != shift:
             return np.int64(-1)
         k += 1
     return shift
@@ -266,11 +277,12 @@ def _jump(  # type: ignore[no-untyped-def]
             history[target, MOMENT] = old[source, MOMENT] + move
             history[target, STEP_OF] = old[source, STEP_OF] + steps
         semaphores[s, COUNT] = new_count
-    for i in range(scalars[N_GAPS]):
-        gaps[i, START] += move
-        gaps[i, STOP] += move
-    if scalars[PIPE_END] > 0:
-        scalars[PIPE_END] += move
+    if _transfers(used):
+        for i in range(scalars[N_GAPS]):
+            gaps[i, START] += move
+            gaps[i, STOP] += move
+        if scalars[PIPE_END] > 0:
+            scalars[PIPE_END] += move
     scalars[TRAFFIC] += times * (scalars[TRAFFIC] - saved_scalars[TRAFFIC])
     scalars[STEP] += steps
     scalars[END] += move
@@ -298,7 +310,13 @@ def _extrapolate(  # type: ignore[no-untyped-def]
         shift = _shift(saved, now, saved_raised, semaphores, used)
         times = _periods(remaining, scalars[TRAFFIC], saved_scalars[TRAFFIC], threshold)
         # The last result must move along too, or it belongs to something that the loop has yet to overtake.
-        if times > 0 and shift >= 0 and scalars[END] - saved_scalars[END] == shift:
+        exact = shift >= 0 and scalars[END] - saved_scalars[END] == shift
+        if not exact and scalars[SWEPT] > SWEEP_BUDGET:
+            shift = scalars[END] - saved_scalars[END]
+            times = np.int64(remaining // PERIOD)
+            scalars[ESTIMATED] = 1
+            exact = True
+        if times > 0 and exact:
             _jump(
                 times, shift, used, saved_raised, saved_totals, saved_scalars, semaphores, history, resources, totals,
                 gaps, scalars,

@@ -19,6 +19,10 @@ CHUNK_DEPTH = 8
 """The same for chunks so small that a transfer's latency is many of them long."""
 
 
+STREAMING_SHARE = 0.75
+"""Of SBUF for the buffers of a loop over tiles; the rest is for what is kept."""
+
+
 def emit(name: str, lowering: Lowering, context: Context) -> Program:
     """One program of all stages in order, split over the physical cores of the target."""
     kernel, stages, launches = lowering.kernel, lowering.stages, lowering.launches
@@ -72,15 +76,16 @@ def _emit_core(stages: Sequence[Stage], core: int, n_cores: int, context: Contex
     return builder.build()
 
 
-def tile_capacity(stage: TiledStage, context: Context) -> int:
-    """Elements per partition of a full tile: `tile_bytes`, less when all buffers together exceed SBUF."""
-    if stage.chunk:
-        return stage.chunk
+def tile_capacity(stage: TiledStage, elements: int, parts: Sequence[int], depth: int, context: Context) -> int:
+    """Elements of a full tile: `tile_bytes` per partition, less when all streaming buffers together exceed SBUF.
+
+    `parts` are the bytes of the streamed operands that belong to `elements`.
+    """
     item = max(1, stage.item_bytes)
-    streams = 1 + len([o for o in stage.inputs if not o.kept and not o.resident]) + len(stage.outputs)
-    per_lane = context.value("sbuf_bytes") / context.value("sbuf_partitions")
-    limit = min(context.value("tile_bytes"), per_lane * 0.75 / ((streams + SCRATCH) * DEPTH))
-    return max(1, int(limit) // item)
+    wanted = stage.chunk or max(1, int(context.value("tile_bytes")) // item)
+    per_element = sum(parts) / elements + SCRATCH * item
+    room = STREAMING_SHARE * context.value("sbuf_bytes") / (per_element * depth)
+    return max(1, min(elements, wanted * stage.lanes, int(room)))
 
 
 def _emit_tiled(
@@ -100,12 +105,13 @@ def _emit_tiled(
         return
     elements = stage.elements * units // stage.units if stage.units else 0
     elements = max(1, elements)
-    capacity = tile_capacity(stage, context) * stage.lanes
-    tiles = -(-elements // capacity)
-    full = min(elements, capacity)
-    item = stage.item_bytes
-
     depth = CHUNK_DEPTH if stage.serial else DEPTH
+    parts = [share_of(o.bytes, core, n_cores) for o in stage.inputs if not (o.kept or o.resident)]
+    full = tile_capacity(stage, elements, parts, depth, context)
+    tiles = -(-elements // full)
+    item = max(1, stage.item_bytes)
+    largest = int(STREAMING_SHARE * context.value("sbuf_bytes")) // (depth * (len(parts) + SCRATCH))
+    room = int((1 - STREAMING_SHARE) * context.value("sbuf_bytes")) // max(1, len(stage.inputs))
 
     kept: list[Buffer] = []
     streamed: list[tuple[Operand, Buffer, int]] = []
@@ -113,11 +119,12 @@ def _emit_tiled(
         if operand.resident:
             kept.append(resident_buffer(builder, residents, operand))
         elif operand.kept:
-            kept.append(_load_kept(builder, operand, context))
+            kept.append(_load_kept(builder, operand, room, context))
         else:
             part = share_of(operand.bytes, core, n_cores)
-            streamed.append((operand, builder.buffer(_slot(part, full, elements), depth), part))
-    scratch = [builder.buffer(full * item, depth) for _ in range(min(SCRATCH, max(1, len(stage.passes))))]
+            streamed.append((operand, builder.buffer(min(largest, part * full // elements), depth), part))
+    slots = min(SCRATCH, max(1, len(stage.passes)))
+    scratch = [builder.buffer(min(largest, full * item), depth) for _ in range(slots)]
     stored = [(operand, share_of(operand.bytes, core, n_cores)) for operand in stage.outputs if not operand.resident]
 
     def tile(size: int, count: int, last: bool = False) -> None:
@@ -156,14 +163,9 @@ def _tile_bytes(total: int, tile_elements: int, elements: int, last: bool, tiles
     return total - regular * (tiles - 1) if last else regular
 
 
-def _slot(total: int, tile_elements: int, elements: int) -> int:
-    return total * tile_elements // elements
-
-
-def _load_kept(builder: CoreBuilder, operand: Operand, context: Context) -> Buffer:
-    """Read once; broadcast to all partitions, as far as SBUF allows."""
+def _load_kept(builder: CoreBuilder, operand: Operand, room: int, context: Context) -> Buffer:
+    """Read once; broadcast to all partitions, as far as `room` bytes allow."""
     lanes = round(context.value("sbuf_partitions"))
-    room = round(context.value("sbuf_bytes") / 8)
     into = builder.buffer(min(operand.bytes * lanes, room), 1)
     if operand.bytes:
         builder.loop(1)

@@ -16,8 +16,14 @@ from trnscope.kernels.context import Context
 from trnscope.kernels.shares import billed_bytes, resident_buffer, share_of
 from trnscope.kernels.stages import MatmulStage, Operand
 
-BLOCK_SHARE = 0.4
+BLOCK_SHARE = 0.35
 """Of SBUF for the left block; as much again for the panels of the right operand."""
+MOST_PIECES = 256
+"""Loads of one panel, beyond which they grow (contractions of more than half a million)."""
+RAW_SHARE = 0.015
+"""Of SBUF for one tile of the left operand before it is transposed."""
+KEPT_SHARE = 0.04
+"""Of SBUF for what the epilogue keeps (bias)."""
 LEFT_AHEAD = 4
 """Tiles of the left operand that are loaded ahead, twice over."""
 PIECE_ROWS = 2048
@@ -43,6 +49,11 @@ class _Plan:
     def k_tiles(self) -> int:
         return -(-self.stage.k // 128)
 
+    @property
+    def piece_rows(self) -> int:
+        """Contraction rows of one load of the right operand; more for contractions that no memory holds."""
+        return max(PIECE_ROWS, -(-self.stage.k // MOST_PIECES))
+
 
 def emit_matmul(
     builder: CoreBuilder,
@@ -63,7 +74,8 @@ def emit_matmul(
         return
     plan = _plan(stage, context, batch, m, n)
     buffers = _buffers(builder, plan)
-    kept = [_load_kept(builder, o) for o in stage.extra if o.kept and not o.resident]
+    room = int(KEPT_SHARE * context.value("sbuf_bytes")) // max(1, len(stage.extra))
+    kept = [_load_kept(builder, o, room) for o in stage.extra if o.kept and not o.resident]
     kept += [resident_buffer(builder, residents, o) for o in (*stage.inputs,) if o.resident]
     block_rows = plan.block_tiles * 128
     full, rest = divmod(m, block_rows)
@@ -77,7 +89,7 @@ def emit_matmul(
 class _Buffers:
     raw: Buffer
     left: Buffer
-    right: list[Buffer]
+    right: Buffer
     psum: list[Buffer]
     turned: Buffer
     out: Buffer
@@ -94,7 +106,8 @@ def _plan(stage: MatmulStage, context: Context, batch: int, m: int, n: int) -> _
     row_tile = 128 * k * stage.item_bytes
     room = max(1, int(BLOCK_SHARE * sbuf // row_tile))
     tiles = -(-m // 128)
-    limit = tiles if whole else round(context.value("psum_banks")) // 2
+    # Side by side, every tile has two banks; one pair is for the transposes.
+    limit = tiles if whole else round(context.value("psum_banks")) // 2 - 1
     block = max(1, min(tiles, limit, room))
     depth = 2 if 2 * block * row_tile <= BLOCK_SHARE * sbuf else 1
     return _Plan(stage, context, batch, m, n, stage.n, block, depth, whole, n_tile)
@@ -104,26 +117,25 @@ def _buffers(builder: CoreBuilder, plan: _Plan) -> _Buffers:
     stage, sbuf = plan.stage, plan.context.value("sbuf_bytes")
     row_tile = 128 * stage.k * stage.taps * stage.item_bytes
     left = min(plan.block_tiles * row_tile, int(BLOCK_SHARE * sbuf))
-    pieces = 1 if plan.whole_panel else 2
-    panel = stage.k * plan.n_tile * stage.item_bytes
-    piece = panel if plan.whole_panel else min(PIECE_ROWS, stage.k) * plan.n_tile * stage.item_bytes
+    rows = stage.k if plan.whole_panel else min(plan.piece_rows, stage.k)
+    piece = rows * plan.n_tile * stage.item_bytes
     bank = round(plan.context.value("psum_bank_bytes")) * 128
     result = 128 * plan.n_tile * max(4, stage.out_item_bytes)
     banks = 1 if plan.whole_panel else plan.block_tiles
-    small = min(row_tile, int(sbuf * 0.02))
+    small = min(row_tile, int(sbuf * RAW_SHARE))
     return _Buffers(
         raw=builder.buffer(small, 2 * min(plan.block_tiles, LEFT_AHEAD)),
         left=builder.buffer(left, plan.left_depth),
-        right=[builder.buffer(piece, 2) for _ in range(1)] * pieces,
-        psum=[builder.buffer(bank, 2, psum=True) for _ in range(min(banks, 3))],
+        right=builder.buffer(piece, 2),
+        psum=[builder.buffer(bank, 2, psum=True) for _ in range(banks)],
         turned=builder.buffer(bank, 1, psum=True),
         out=builder.buffer(result, 2),
         extra=builder.buffer(result if any(not o.kept for o in stage.extra) else 0, 2),
     )
 
 
-def _load_kept(builder: CoreBuilder, operand: Operand) -> Buffer:
-    into = builder.buffer(operand.bytes, 1)
+def _load_kept(builder: CoreBuilder, operand: Operand, room: int) -> Buffer:
+    into = builder.buffer(min(operand.bytes, room), 1)
     builder.loop(1)
     if operand.bytes:
         builder.load(operand.bytes, into, run_bytes=operand.run_bytes, variable=f"in{operand.index}", const=True)
@@ -210,11 +222,11 @@ def _emit_columns(
     stage = plan.stage
     builder.loop(count)
     panel = _part(stage.right.bytes, columns, stage.n * stage.batch)
-    pieces = -(-stage.k // PIECE_ROWS)
+    pieces = -(-stage.k // plan.piece_rows)
     if plan.whole_panel:
         for piece in range(pieces):
             share = panel * (piece + 1) // pieces - panel * piece // pieces
-            _load_right(builder, plan, buffers.right[0], share, columns, fill=piece == 0)
+            _load_right(builder, plan, buffers.right, share, columns, fill=piece == 0)
         for rows in heights:
             _products(builder, plan, buffers, kept, buffers.psum[0], rows, stage.k, columns, fresh=True)
             _epilogue(builder, plan, buffers, kept, residents, buffers.psum[0], rows, columns)
@@ -222,9 +234,9 @@ def _emit_columns(
         done = 0
         for piece in range(pieces):
             share = panel * (piece + 1) // pieces - panel * piece // pieces
-            k = min(PIECE_ROWS, stage.k - done)
+            k = min(plan.piece_rows, stage.k - done)
             done += k
-            _load_right(builder, plan, buffers.right[0], share, columns, fill=True)
+            _load_right(builder, plan, buffers.right, share, columns, fill=True)
             for position, rows in enumerate(heights):
                 psum = buffers.psum[position % len(buffers.psum)]
                 _products(builder, plan, buffers, kept, psum, rows, k, columns, fresh=piece == 0)
@@ -260,7 +272,7 @@ def _products(
 ) -> None:
     """The accumulating products of one tile over `k` rows of the contraction."""
     cycles = _cycles(plan, columns)
-    reads = [buffers.left, buffers.right[0], *kept]
+    reads = [buffers.left, buffers.right, *kept]
     full, rest = divmod(k, 128)
     taps = plan.stage.taps
     for depth, slices in ((128, full * taps), (rest, taps if rest else 0)):

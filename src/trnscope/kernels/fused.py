@@ -83,8 +83,11 @@ def _last_writers(graph: GraphSpec, roots: dict[ValueRef, ValueRef]) -> dict[Val
     last: dict[ValueRef, tuple[int, int]] = {}
     for position, node in enumerate(graph.nodes):
         if not node.is_view:
-            for index in range(len(node.op.outputs)):
-                last[roots[ValueRef(position, index)]] = (position, index)
+            if node.op.outputs:
+                written = [roots[ValueRef(position, index)] for index in range(len(node.op.outputs))]
+            else:
+                written = [roots[node.sources[i]] for i in node.op.mutated if i < len(node.sources)]
+            last.update((root, (position, index)) for index, root in enumerate(written))
     return last
 
 
@@ -101,10 +104,21 @@ def _input(operand: Operand, node: GraphNode, state: _State) -> Operand:
 def _output(operand: Operand, position: int, state: _State, *, last: bool) -> Operand:
     if operand.resident:
         return operand
-    root = state.roots[ValueRef(position, operand.index)]
-    if last and root in state.returned and state.last_writer[root] == (position, operand.index):
+    root = _written_root(position, operand.index, state)
+    if root is None:
+        return replace(operand, resident=True)
+    if last and root in state.returned and state.last_writer.get(root) == (position, operand.index):
         return operand
     return state.resident(root, operand)
+
+
+def _written_root(position: int, index: int, state: _State) -> ValueRef | None:
+    """What an output operand is stored in; an op without results writes its mutated arguments."""
+    root = state.roots.get(ValueRef(position, index))
+    node = state.graph.nodes[position]
+    if root is None and index < len(node.op.mutated) and node.op.mutated[index] < len(node.sources):
+        root = state.roots[node.sources[node.op.mutated[index]]]
+    return root
 
 
 def _per_partition(stage: TiledStage, node: GraphNode, context: Context) -> TiledStage:

@@ -180,7 +180,7 @@ def _integer_passes(op: OpSpec, name: str, context: Context) -> tuple[Pass, ...]
 def tiled(op: OpSpec, passes: tuple[Pass, ...], context: Context) -> TiledStage:
     """The stage of an op whose outputs and inputs all have (or broadcast to) one shape."""
     tensors = (*op.inputs, *op.outputs)
-    elements = max((t.numel for t in op.outputs), default=0) or max((t.numel for t in op.inputs), default=0)
+    elements = 0 if any(t.numel == 0 for t in op.outputs) else max((t.numel for t in tensors), default=0)
     inputs = tuple(
         _broadcast_operand(context.operand(i, t), t.numel, elements) for i, t in enumerate(op.inputs) if _is_read(op, i)
     )

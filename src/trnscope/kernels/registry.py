@@ -53,7 +53,12 @@ def lower(op: OpSpec, context: Context) -> Lowering:
     """The lowering of `op`; a generic estimate where no family knows it."""
     for family in FAMILIES:
         if family.handles(op):
-            return family.lower(op, context)
+            try:
+                return family.lower(op, context)
+            except (ArithmeticError, LookupError, TypeError, ValueError):
+                # Arguments that contradict each other (records of another tool, a variant of the op that this family
+                # does not know): the generic estimate says so by its name and its confidence.
+                break
     return generic.lower(op, context)
 
 

@@ -88,7 +88,9 @@ def handles(op: OpSpec) -> bool:
     name = pointwise.base(op)
     if not op.inputs and not op.outputs:
         return False
-    return name in SCANS | RANDOM | POOLS or _table(op) is not None or _foreach(op) is not None
+    if name in POOLS:
+        return bool(op.inputs) and bool(written(op))
+    return name in SCANS | RANDOM or _table(op) is not None or _foreach(op) is not None
 
 
 def _foreach(op: OpSpec) -> str | None:
