@@ -77,6 +77,8 @@ def register(settings: config.Settings) -> None:
     """
     import torch
 
+    from trnscope.runtime import warmup
+
     extension = load_extension()
     extension.configure(
         device_count=settings.device_count,
@@ -86,9 +88,10 @@ def register(settings: config.Settings) -> None:
         multiple_streams=settings.multiple_streams,
     )
     extension.register_host_kernels()
-    connection.connect(
+    runtime = connection.connect(
         extension, chip=settings.chip, lnc=settings.lnc, instance=settings.instance, host_mode=settings.host_mode
     )
+    warmup.install(runtime)
     torch.utils.rename_privateuse1_backend("neuron")
     from trnscope.device import neuron
 

@@ -70,7 +70,7 @@ class WindowHooks:
     def __init__(self, recorder: Recorder, *, modules: bool) -> None:
         self.modules = ModuleTable()
         self._recorder = recorder
-        self._follow_modules = modules
+        self.follow_modules = modules
         self._calls = threading.local()
         self._handles: list[RemovableHandle] = []
         self._restore_step: Callable[[], None] = lambda: None
@@ -80,7 +80,7 @@ class WindowHooks:
             register_optimizer_step_pre_hook(lambda *_: self._set_phase(on=True)),
             register_optimizer_step_post_hook(lambda *_: self._set_phase(on=False)),
         ]
-        if self._follow_modules:
+        if self.follow_modules:
             self._handles += [
                 register_module_forward_pre_hook(self._enter_module),
                 register_module_forward_hook(self._leave_module, always_call=True),
@@ -101,7 +101,7 @@ class WindowHooks:
             self._recorder.set_optimizer_phase(on)
 
     def _enter_module(self, module: torch.nn.Module, _inputs: Any) -> None:
-        if torch.compiler.is_compiling():  # Dynamo traces hooks: nothing of this belongs into a graph
+        if _is_passed_over(module):
             return
         calls = self._stack()
         number = self.modules.enter(module, calls)
@@ -109,7 +109,7 @@ class WindowHooks:
         self._recorder.set_current_module(number)
 
     def _leave_module(self, module: torch.nn.Module, _inputs: Any, _output: Any) -> None:
-        if torch.compiler.is_compiling():
+        if _is_passed_over(module):
             return
         calls = self._stack()
         # Calls that began before the window have no entry; those left by an error inside have one too many.
@@ -123,6 +123,11 @@ class WindowHooks:
             self._calls.stack = []
         stack: list[tuple[torch.nn.Module, int]] = self._calls.stack
         return stack
+
+
+def _is_passed_over(module: torch.nn.Module) -> bool:
+    """Dynamo traces hooks, and nothing of this belongs into a graph; its wrapper is no module of the user's."""
+    return torch.compiler.is_compiling() or type(module).__name__ == "OptimizedModule"
 
 
 def _follow_steps(recorder: Recorder) -> Callable[[], None]:

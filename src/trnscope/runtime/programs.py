@@ -53,6 +53,10 @@ class ProgramCache:
     def __len__(self) -> int:
         return len(self._programs)
 
+    def keys(self) -> frozenset[str]:
+        """Keys of the programs held."""
+        return frozenset(modelled.key for modelled in self._programs.values())
+
     def get(self, spec: OpSpec | GraphSpec) -> "Modelled":
         found = self._programs.get(spec)
         if found is not None:

@@ -5,6 +5,7 @@ Order of a window: `start` (the log before it is folded, observers prepare), `st
 user's script: an observer that fails is warned about.
 """
 
+import sys
 import threading
 import time
 import warnings
@@ -145,6 +146,7 @@ class Windows:
         self._timeline = timeline
         self._number = 0
         self._open: _OpenWindow | None = None
+        self._noted = False
 
     def start(self, config_string: str, torch_flags: dict[str, bool], wants_device: bool) -> None:
         """Opens a window."""
@@ -235,12 +237,23 @@ class Windows:
 
     def _emission(self, opened: "_OpenWindow", window: Window, placed: Placed) -> Emission:
         if not window.config_string:
+            self._note_raw_host_times(window, placed)
             # Nobody maps the host events of a plain profile to virtual time: device work is placed beside real ones.
             assert opened.segment is not None
             beside = self._timeline.place(window.log, opened.segment.duration_ns, "paced")
             placed = Placed(beside, placed.exec_id, placed.program, placed.programs)
             return emission(window, placed, as_kernels=True, as_driver=False)
         return emission(window, placed, as_kernels=wants_kernels(window.config_string), as_driver=True)
+
+    def _note_raw_host_times(self, window: Window, placed: Placed) -> None:
+        if self._noted or not window.wants_device or not (placed.exec_id >= 0).any():
+            return
+        self._noted = True
+        print(
+            "trnscope: CPU times of this profile are those of the emulating host, device times are modelled; with "
+            "experimental_config=NeuronConfig(...) both are on one virtual clock.",
+            file=sys.stderr,
+        )
 
 
 class _OpenWindow:

@@ -120,7 +120,14 @@ class CaptureWriter:
             table = {column: table[column] for column in table.column_names}
         arrow = arrow_table(name, table)
         relative = CaptureLayout.table(name)
-        pq.write_table(arrow, self._work / relative, compression="zstd")
+        # Ids and times grow steadily: as differences they are small, and a dictionary of them would be futile.
+        pq.write_table(
+            arrow,
+            self._work / relative,
+            compression="zstd",
+            use_dictionary=[field.name for field in arrow.schema if field.type == pa.string()],
+            column_encoding={f.name: "DELTA_BINARY_PACKED" for f in arrow.schema if f.type == pa.int64()},
+        )
         self._rows[name] = arrow.num_rows
         self._files.append(_finished(self._work, relative))
 
