@@ -35,6 +35,7 @@ OPCODES: Final = (
     "ACTIVATE",
     "TENSOR_TENSOR",
     "TENSOR_SCALAR",
+    "TENSOR_SCALAR_TWICE",
     "TENSOR_REDUCE",
     "TENSOR_COPY",
     "SELECT",

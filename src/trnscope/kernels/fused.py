@@ -16,6 +16,10 @@ from trnscope.kernels.stages import Lowering, Operand, Pass, Stage, TiledStage
 
 CONFIDENCE_ORDER = ("validated", "single-witness", "unseen")
 
+FOLDING = frozenset(
+    {("TENSOR_SCALAR", "TENSOR_SCALAR"), ("TENSOR_SCALAR", "ACTIVATE"), ("TENSOR_SCALAR_TWICE", "ACTIVATE")}
+)
+
 RESIDENT = 1000
 """Operand numbers from here on stand for intermediate tensors."""
 
@@ -55,7 +59,7 @@ def lower_graph(graph: GraphSpec, context: Context) -> Lowering:
             moved = stage.with_operands(inputs, outputs)
             if isinstance(moved, TiledStage):
                 moved = _per_partition(moved, node, context)
-            _append(stages, moved)
+            _append(stages, moved, chained=number == 0 and _continues(position, node, state))
     return Lowering("fused", "single-witness" if confidence == "validated" else confidence, tuple(stages))
 
 
@@ -142,11 +146,33 @@ def _per_partition(stage: TiledStage, node: GraphNode, context: Context) -> Tile
     return stage
 
 
-def _append(stages: list[Stage], stage: Stage) -> None:
+def _continues(position: int, node: GraphNode, state: _State) -> bool:
+    """Whether a node works on the result of the node before it and nothing else does."""
+    if position == 0 or not state.graph.nodes[position - 1].op.outputs:
+        return False
+    root = state.roots[ValueRef(position - 1, 0)]
+    uses = sum(state.roots[source] == root for other in state.graph.nodes for source in other.sources)
+    return uses == 1 and root not in state.returned and any(state.roots[s] == root for s in node.sources)
+
+
+def _fold(first: Pass, second: Pass) -> Pass | None:
+    """Two chained passes as one instruction where the hardware has it.
+
+    An activation computes func(scale * x + bias), a tensor_scalar two operations with constants.
+    """
+    if (first.opcode, second.opcode) not in FOLDING or first.share != second.share:
+        return None
+    cycles = max(first.cycles_per_element, second.cycles_per_element)
+    opcode = "TENSOR_SCALAR_TWICE" if second.opcode == "TENSOR_SCALAR" else second.opcode
+    flops = first.flops_per_element + second.flops_per_element
+    return replace(second, opcode=opcode, cycles_per_element=cycles, flops_per_element=flops)
+
+
+def _append(stages: list[Stage], stage: Stage, *, chained: bool) -> None:
     """Add a stage, joined to the previous one where both are loops over tiles."""
     previous = stages[-1] if stages else None
     if isinstance(previous, TiledStage) and isinstance(stage, TiledStage) and _joins(previous, stage):
-        stages[-1] = _join(previous, stage)
+        stages[-1] = _join(previous, stage, chained=chained)
     else:
         stages.append(stage)
 
@@ -156,13 +182,16 @@ def _joins(a: TiledStage, b: TiledStage) -> bool:
     return same and bool(a.elements) and bool(b.elements) and not (a.serial or b.serial)
 
 
-def _join(a: TiledStage, b: TiledStage) -> TiledStage:
+def _join(a: TiledStage, b: TiledStage, *, chained: bool) -> TiledStage:
     elements = max(a.elements, b.elements)
     produced = {o.index for o in a.outputs if o.resident}
     held = {o.index for o in a.inputs if o.resident}
     inputs = a.inputs + tuple(o for o in b.inputs if not (o.resident and o.index in produced | held))
     kept_outputs = {o.index for o in b.outputs if o.resident}
     outputs = tuple(o for o in a.outputs if not (o.resident and o.index in kept_outputs)) + b.outputs
+    first, second = _scaled(a, elements), _scaled(b, elements)
+    folded = _fold(first[-1], second[0]) if chained and first and second else None
+    passes = first + second if folded is None else (*first[:-1], folded, *second[1:])
     chunks = [s.chunk for s in (a, b) if s.chunk]
     return TiledStage(
         label=a.label if a.label == b.label else f"{a.label}+{b.label}" if len(a.label) < 60 else a.label,
@@ -170,7 +199,7 @@ def _join(a: TiledStage, b: TiledStage) -> TiledStage:
         item_bytes=max(a.item_bytes, b.item_bytes),
         inputs=inputs,
         outputs=outputs,
-        passes=_scaled(a, elements) + _scaled(b, elements),
+        passes=passes,
         units=math.gcd(a.units, b.units) if a.units != b.units else a.units,
         lanes=a.lanes,
         chunk=min(chunks) if chunks else 0,

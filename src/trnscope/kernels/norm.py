@@ -5,6 +5,7 @@ bias 2; statistics by bn_stats 1. A chain of short dependent instructions per ti
 """
 
 import math
+from dataclasses import replace
 
 from trnscope.core.isa import VECTOR
 from trnscope.graph.spec import OpSpec, TensorSpec
@@ -144,7 +145,7 @@ def _channel(op: OpSpec, name: str, main: TensorSpec, context: Context) -> Lower
     extra = max(0, main.bytes - round(resident)) if training else 0
     inputs = _operands(op.inputs, main, context)
     share = extra / max(1, main.bytes)
-    scaled = tuple(Pass(p.engine, p.opcode, p.cycles_per_element, p.flops_per_element, share=share) for p in stats)
+    scaled = tuple(replace(p, flops_per_element=p.flops_per_element * share, share=share) for p in stats)
     passes = (*(stats if training else ()), *apply, *(scaled if extra else ()))
     stage = TiledStage(
         label=op.name,

@@ -42,7 +42,7 @@ def lower(op: OpSpec, context: Context) -> Lowering:
         if "log" in op.name:
             passes = (context.activation(dtype), context.reduce(dtype), pair, pair)
     else:
-        short = Pass(VECTOR, "RECIPROCAL", context.value("reciprocal_cycles"), 1.0, share=1.0 / width)
+        short = Pass(VECTOR, "RECIPROCAL", context.value("reciprocal_cycles"), 1.0 / width, share=1.0 / width)
         passes = (context.reduce(dtype), context.activation(dtype, 2.0), short, context.tensor_scalar(dtype))
     trailing = math.prod(tensor.shape[axis + 1 :]) if rank else 1
     stage = TiledStage(
