@@ -25,6 +25,9 @@ CAPACITY: Final = 4096
 
 UNKNOWN_NS: Final = -1
 
+_LAUNCHES: Final = np.isin(np.arange(256), (Kind.OP, Kind.GRAPH, Kind.COLLECTIVE))
+"""By kind: whether a record launches a program."""
+
 
 @dataclass(slots=True)
 class CacheStats:
@@ -87,13 +90,15 @@ class _DurationTable:
             grown = np.full(max(highest + 1, 2 * len(self._values)), UNKNOWN_NS, np.int64)
             grown[: len(self._values)] = self._values
             self._values = grown
-        found: npt.NDArray[np.int64] = np.where(index >= 0, self._values[np.maximum(index, 0)], UNKNOWN_NS)
-        missing = found == UNKNOWN_NS
-        for signature in np.unique(ids[missing]):
-            duration = compute(int(signature))
-            found[ids == signature] = duration
-            if signature >= self.first:
-                self._values[int(signature) - self.first] = duration
+        found = self._values[np.maximum(index, 0)]
+        if int(index.min(initial=0)) < 0:
+            found[index < 0] = UNKNOWN_NS
+        if int(found.min(initial=0)) == UNKNOWN_NS:
+            for signature in np.unique(ids[found == UNKNOWN_NS]):
+                duration = compute(int(signature))
+                found[ids == signature] = duration
+                if signature >= self.first:
+                    self._values[int(signature) - self.first] = duration
         return found
 
 
@@ -118,15 +123,17 @@ class Durations:
 
     def of(self, log: np.ndarray) -> npt.NDArray[np.int64]:
         """(n,) durations of the records of a log."""
-        durations = np.zeros(len(log), np.int64)
-        kind, signature, size = log["kind"], log["signature"], log["aux"]
-        is_graph = signature >= GRAPH_BASE
-        launches = ((kind == Kind.OP) | (kind == Kind.GRAPH) | (kind == Kind.COLLECTIVE)) & (signature != 0)
-        for chosen, table in ((launches & ~is_graph, self._ops), (launches & is_graph, self._graphs)):
-            if chosen.any():
-                durations[chosen] = table.lookup(signature[chosen], self._program_ns)
-        if (launches & ~is_graph).any():
-            self._highest = max(self._highest, int(signature[launches & ~is_graph].max()))
+        kind, signature, size = (np.ascontiguousarray(log[name]) for name in ("kind", "signature", "aux"))
+        launches = _LAUNCHES[kind] & (signature != 0)
+        ops = launches & (signature < GRAPH_BASE)
+        if ops.all():  # the usual portion of an eager program
+            durations = self._ops.lookup(signature, self._program_ns)
+        else:
+            durations = np.zeros(len(log), np.int64)
+            graphs = launches & ~ops
+            durations[ops] = self._ops.lookup(signature[ops], self._program_ns)
+            durations[graphs] = self._graphs.lookup(signature[graphs], self._program_ns)
+        self._highest = max(self._highest, int(np.max(signature, where=ops, initial=0)))
         link = self.programs.target.host
         for index in np.flatnonzero((kind == Kind.COPY_H2D) | (kind == Kind.COPY_D2H)):
             durations[index] = link.host_copy_ns(int(size[index]))

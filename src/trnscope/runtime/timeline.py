@@ -19,6 +19,10 @@ SIGNATURE_LIMIT: Final = 65_536
 """Op signatures held outside of profiling windows before all are forgotten."""
 
 
+_IS_EXECUTION: Final = np.isin(np.arange(256), EXECUTION_KINDS)
+"""By kind."""
+
+
 class LogSource(SignatureSource, Protocol):
     """The part of the device extension that hands the log over."""
 
@@ -116,10 +120,11 @@ class Timeline:
     def _take(self, log: np.ndarray, refs: npt.NDArray[np.uint64]) -> None:
         duration_ns = self.durations.of(log)
         self._state, placed = replay(self._state, log, duration_ns, self.costs, self.mode)
-        is_execution = np.isin(log["kind"], EXECUTION_KINDS)
-        exec_id = np.where(is_execution, self._executions + np.cumsum(is_execution) - 1, -1)
-        self._executions += int(is_execution.sum())
+        is_execution = _IS_EXECUTION[log["kind"]]
+        first = self._executions
+        self._executions += int(np.count_nonzero(is_execution))
         if self._kept is not None:
+            exec_id = np.where(is_execution, first + np.cumsum(is_execution) - 1, -1)
             self._kept.append(Segment(log, refs, duration_ns, exec_id, placed))
 
 

@@ -42,6 +42,7 @@ thread_local bool flushing = false;
 
 template <typename T>
 py::array_t<uint8_t> as_bytes(std::vector<T>&& values) {
+  values.shrink_to_fit();  // kept for as long as a window is open
   auto owned = std::make_unique<std::vector<T>>(std::move(values));
   const auto* data = reinterpret_cast<const uint8_t*>(owned->data());
   const auto size = static_cast<py::ssize_t>(owned->size() * sizeof(T));
