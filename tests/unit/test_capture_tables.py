@@ -5,6 +5,14 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+
+from trnscope.profiling import framework_tables, host_tables, memory_tables, runtime_tables
+from trnscope.profiling.device_files import containers, device_tables, used_programs
+from trnscope.profiling.placement import PlacedWindow
+from trnscope.profiling.settings import Settings
+from trnscope.schema.capture import CaptureLayout
+from trnscope.schema.records import Flag, Kind, Origin, Phase
+from trnscope.store.writer import arrow_table
 from window_builder import (
     MAIN,
     MEMORY_EVENT_DTYPE,
@@ -15,14 +23,6 @@ from window_builder import (
     program_of,
     record,
 )
-
-from trnscope.profiling import framework_tables, host_tables, memory_tables, runtime_tables
-from trnscope.profiling.device_files import containers, device_tables, used_programs
-from trnscope.profiling.placement import PlacedWindow
-from trnscope.profiling.settings import Settings
-from trnscope.schema.capture import CaptureLayout
-from trnscope.schema.records import Flag, Kind, Origin, Phase
-from trnscope.store.writer import arrow_table
 
 US = 1_000
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
+
 from window_builder import COSTS, MAIN, START, placed, record
 
 pytest.importorskip("torch")

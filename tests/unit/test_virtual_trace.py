@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from window_builder import MAIN, START, record
-from window_builder import placed as window_of
 
 from trnscope.core.clock import HostMap
 from trnscope.profiling.virtual_trace import to_virtual
 from trnscope.schema.records import Kind
+from window_builder import MAIN, START, record
+from window_builder import placed as window_of
 
 US = 1_000
 BASE = START - 5 * US
