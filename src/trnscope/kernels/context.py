@@ -60,6 +60,11 @@ class Context:
             cycles /= self.value("fast_copy_factor")
         return Pass(VECTOR, "TENSOR_COPY", cycles, 0.0)
 
+    def psum_copy(self, item_bytes: int) -> Pass:
+        """A VectorEngine copy out of PSUM: half of the fast mode's gain for 2-byte types."""
+        gain = max(1.0, self.value("fast_copy_factor") / 2) if item_bytes <= 2 else 1.0
+        return Pass(VECTOR, "TENSOR_COPY", self.value("tensor_scalar_cycles") / gain, 0.0)
+
     def activation(self, dtype: str, flops: float = 1.0) -> Pass:
         """A ScalarEngine pass: func(scale * x + bias)."""
         return Pass(SCALAR, "ACTIVATE", self.value("activation_cycles") * self.dtype_factor(dtype), flops)

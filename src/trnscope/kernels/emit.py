@@ -2,21 +2,18 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from trnscope.core.builder import Buffer, CoreBuilder
 from trnscope.core.isa import SYNC
 from trnscope.core.program import CoreProgram, Program
 from trnscope.kernels.context import Context
 from trnscope.kernels.emit_matmul import emit_matmul
-from trnscope.kernels.shares import billed_bytes, resident_buffer, share_of
+from trnscope.kernels.shares import billed_bytes, resident_buffer, share_of, slots
 from trnscope.kernels.stages import Lowering, MatmulStage, Operand, Pass, Stage, TiledStage
 
 SCRATCH = 2
 """Buffers between the passes of a tile, used in turn."""
-DEPTH = 2
-"""Slots of a streaming buffer: one is filled or emptied while another is worked on."""
-CHUNK_DEPTH = 8
-"""The same for chunks so small that a transfer's latency is many of them long."""
 
 
 STREAMING_SHARE = 0.75
@@ -105,7 +102,8 @@ def _emit_tiled(
         return
     elements = stage.elements * units // stage.units if stage.units else 0
     elements = max(1, elements)
-    depth = CHUNK_DEPTH if stage.serial else DEPTH
+    lanes_full = stage.chunk or max(1, int(context.value("tile_bytes")) // max(1, stage.item_bytes))
+    depth = slots(min(elements, lanes_full * stage.lanes) * max(1, stage.item_bytes), context)
     parts = [share_of(o.bytes, core, n_cores) for o in stage.inputs if not (o.kept or o.resident)]
     full = tile_capacity(stage, elements, parts, depth, context)
     tiles = -(-elements // full)
@@ -115,7 +113,7 @@ def _emit_tiled(
 
     kept: list[Buffer] = []
     streamed: list[tuple[Operand, Buffer, int]] = []
-    for operand in stage.inputs:
+    for operand in (_aliased(o, stage.lanes, n_cores, context) for o in stage.inputs):
         if operand.resident:
             kept.append(resident_buffer(builder, residents, operand))
         elif operand.kept:
@@ -123,9 +121,13 @@ def _emit_tiled(
         else:
             part = share_of(operand.bytes, core, n_cores)
             streamed.append((operand, builder.buffer(min(largest, part * full // elements), depth), part))
-    slots = min(SCRATCH, max(1, len(stage.passes)))
-    scratch = [builder.buffer(min(largest, full * item), depth) for _ in range(slots)]
-    stored = [(operand, share_of(operand.bytes, core, n_cores)) for operand in stage.outputs if not operand.resident]
+    places = min(SCRATCH, max(1, len(stage.passes)))
+    scratch = [builder.buffer(min(largest, full * item), depth) for _ in range(places)]
+    stored = [
+        (_aliased(operand, stage.lanes, n_cores, context), share_of(operand.bytes, core, n_cores))
+        for operand in stage.outputs
+        if not operand.resident
+    ]
 
     def tile(size: int, count: int, last: bool = False) -> None:
         """Rows of a tile of `size` elements; a last tile takes the bytes that earlier ones left."""
@@ -156,6 +158,15 @@ def _emit_tiled(
     if tiles > 1:
         tile(full, tiles - 1)
     tile(elements - full * (tiles - 1), 1, last=True)
+
+
+def _aliased(operand: Operand, lanes: int, n_cores: int, context: Context) -> Operand:
+    """A tensor in one piece is dealt to the partitions in equal parts, whose distance may alias in the HBM."""
+    parts = lanes * n_cores
+    if operand.kept or operand.resident or operand.run_bytes < operand.bytes or operand.bytes % parts:
+        return operand
+    factor = min(operand.bandwidth_factor, context.alias_factor(operand.bytes // parts))
+    return replace(operand, bandwidth_factor=factor)
 
 
 def _tile_bytes(total: int, tile_elements: int, elements: int, last: bool, tiles: int) -> int:

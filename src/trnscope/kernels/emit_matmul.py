@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 
 from trnscope.core.builder import Buffer, CoreBuilder
-from trnscope.core.isa import TENSOR, VECTOR
+from trnscope.core.isa import TENSOR
 from trnscope.kernels.context import Context
-from trnscope.kernels.shares import billed_bytes, resident_buffer, share_of
+from trnscope.kernels.shares import billed_bytes, resident_buffer, share_of, slots
 from trnscope.kernels.stages import MatmulStage, Operand
 
 BLOCK_SHARE = 0.35
@@ -39,9 +39,9 @@ class _Plan:
     batch: int
     m: int
     n: int
-    n_total: int
     block_tiles: int
     left_depth: int
+    left_bytes: int
     whole_panel: bool
     n_tile: int
 
@@ -104,19 +104,22 @@ def _plan(stage: MatmulStage, context: Context, batch: int, m: int, n: int) -> _
     panel = stage.k * n_tile * stage.item_bytes
     whole = 2 * panel <= BLOCK_SHARE * sbuf
     row_tile = 128 * k * stage.item_bytes
-    room = max(1, int(BLOCK_SHARE * sbuf // row_tile))
+    # Pieces take less than a whole panel: the left block may have what they leave.
+    pieces = 2 * min(PIECE_ROWS, stage.k) * n_tile * stage.item_bytes
+    block_bytes = BLOCK_SHARE * sbuf if whole else (2 * BLOCK_SHARE) * sbuf - pieces
+    room = max(1, int(block_bytes // row_tile))
     tiles = -(-m // 128)
     # Side by side, every tile has two banks; one pair is for the transposes.
     limit = tiles if whole else round(context.value("psum_banks")) // 2 - 1
     block = max(1, min(tiles, limit, room))
-    depth = 2 if 2 * block * row_tile <= BLOCK_SHARE * sbuf else 1
-    return _Plan(stage, context, batch, m, n, stage.n, block, depth, whole, n_tile)
+    depth = 2 if 2 * block * row_tile <= block_bytes else 1
+    block_bytes = min(block * row_tile, int(block_bytes) // depth)
+    return _Plan(stage, context, batch, m, n, block, depth, block_bytes, whole, n_tile)
 
 
 def _buffers(builder: CoreBuilder, plan: _Plan) -> _Buffers:
     stage, sbuf = plan.stage, plan.context.value("sbuf_bytes")
     row_tile = 128 * stage.k * stage.taps * stage.item_bytes
-    left = min(plan.block_tiles * row_tile, int(BLOCK_SHARE * sbuf))
     rows = stage.k if plan.whole_panel else min(plan.piece_rows, stage.k)
     piece = rows * plan.n_tile * stage.item_bytes
     bank = round(plan.context.value("psum_bank_bytes")) * 128
@@ -125,11 +128,11 @@ def _buffers(builder: CoreBuilder, plan: _Plan) -> _Buffers:
     small = min(row_tile, int(sbuf * RAW_SHARE))
     return _Buffers(
         raw=builder.buffer(small, 2 * min(plan.block_tiles, LEFT_AHEAD)),
-        left=builder.buffer(left, plan.left_depth),
-        right=builder.buffer(piece, 2),
+        left=builder.buffer(plan.left_bytes, plan.left_depth),
+        right=builder.buffer(piece, slots(piece, plan.context)),
         psum=[builder.buffer(bank, 2, psum=True) for _ in range(banks)],
-        turned=builder.buffer(bank, 1, psum=True),
-        out=builder.buffer(result, 2),
+        turned=builder.buffer(bank, 2, psum=True),
+        out=builder.buffer(result, slots(result, plan.context)),
         extra=builder.buffer(result if any(not o.kept for o in stage.extra) else 0, 2),
     )
 
@@ -196,11 +199,12 @@ def _emit_left(builder: CoreBuilder, plan: _Plan, buffers: _Buffers, kept: list[
     if transpose:
         reads = [into, *kept]
         builder.compute(TENSOR, "TRANSPOSE", _cycles(plan, 128), reads=reads, writes=[buffers.turned], repeat=slices)
+        copy = plan.context.psum_copy(stage.item_bytes)
         least = round(plan.context.value("min_issue_cycles"))
         builder.compute(
-            VECTOR,
-            "TENSOR_COPY",
-            max(least, min(512, slices * 128)),
+            copy.engine,
+            copy.opcode,
+            max(least, math.ceil(min(512, slices * 128) * copy.cycles_per_element)),
             reads=[buffers.turned],
             writes=[buffers.left],
             repeat=-(-slices // 4),

@@ -85,7 +85,9 @@ def rowwise(index: int, size: int, row_bytes: int, context: Context) -> Operand:
     rate = machine_of(context.target).dma_bytes_per_ns
     rows = -(-size // max(1, row_bytes))
     billed = size + round(rows * context.value("dma_row") * rate)
-    return Operand(index, size, max(1, row_bytes), billed_bytes=billed)
+    # The price of a row was measured on short rows as well: they pay no second time for being short.
+    run = max(row_bytes, round(context.value("dma_efficient_run")))
+    return Operand(index, size, run, billed_bytes=billed)
 
 
 def _gather(op: OpSpec, context: Context) -> Lowering:

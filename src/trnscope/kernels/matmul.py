@@ -1,6 +1,6 @@
 """Matrix products: mm, bmm, addmm, baddbmm, matrix times vector; bias and scaling in the epilogue."""
 
-from trnscope.core.isa import VECTOR
+from trnscope.core.isa import SCALAR, VECTOR
 from trnscope.graph.spec import OpSpec, TensorSpec
 from trnscope.kernels.context import COMPLEX, DOUBLE, FP8, HALF, Context
 from trnscope.kernels.pointwise import base
@@ -51,7 +51,8 @@ def lower(op: OpSpec, context: Context) -> Lowering:
     extra = (_added(added_at, op.inputs[added_at], out, context),) if added_at is not None else ()
     if name == "addbmm":
         extra = ()
-    epilogue = [Pass(VECTOR, "TENSOR_TENSOR" if extra else "TENSOR_COPY", 1.0, 1.0 if extra else 0.0)]
+    copy = Pass(SCALAR, "ACTIVATE", context.value("activation_cycles"), 0.0)
+    epilogue = Pass(VECTOR, "TENSOR_TENSOR", 1.0, 1.0) if extra else copy
     stage = MatmulStage(
         label=op.name,
         batch=batch,
@@ -66,7 +67,7 @@ def lower(op: OpSpec, context: Context) -> Lowering:
         extra=extra,
         passes=product_cycles(left.dtype, context),
         left_transposed=transposed,
-        epilogue=tuple(epilogue),
+        epilogue=(epilogue,),
     )
     known = left.dtype in HALF or left.dtype == "float32"
     return Lowering("matmul", "validated" if known else "unseen", (stage,))

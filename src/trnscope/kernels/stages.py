@@ -6,7 +6,7 @@ its nodes and emits the rest as one program. All figures are totals over the log
 
 from dataclasses import dataclass, field, replace
 
-from trnscope.core.isa import VECTOR
+from trnscope.core.isa import SCALAR
 
 TENSOR_COLUMNS = 128
 """Rows of the result that one TensorEngine instruction makes (stationary columns)."""
@@ -96,7 +96,8 @@ class MatmulStage:
         extra: operands of the epilogue (bias, accumulated matrix), read once.
         passes: times the cycles of a 2-byte product (4 for fp32, 1/2 for fp8 where it is faster).
         left_transposed: the left operand comes with the contraction first: no transpose on the TensorEngine.
-        epilogue: passes over the result while it leaves PSUM, the plain copy included.
+        epilogue: passes over the result while it leaves PSUM; the default is a plain copy by the ScalarEngine, as in
+            profiles of compiled matmuls.
         taps: accumulating products per result over shifted inputs (positions of a convolution kernel); `k` is one
             of them, the left operand is read once.
     """
@@ -114,7 +115,7 @@ class MatmulStage:
     extra: tuple[Operand, ...] = ()
     passes: float = 1.0
     left_transposed: bool = False
-    epilogue: tuple[Pass, ...] = field(default=(Pass(VECTOR, "TENSOR_COPY", 1.0, 0.0),))
+    epilogue: tuple[Pass, ...] = field(default=(Pass(SCALAR, "ACTIVATE", 1.0, 0.0),))
     taps: int = 1
 
     @property
