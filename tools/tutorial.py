@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 VARYING = (
     (re.compile(r"_pid_\d+"), "_pid_<pid>"),
-    (re.compile(r"\b\d{4}-\d\d-\d\dT[\d-]+[.\d]*\b|\b1[6-9]\d{17}\b"), "<time>"),
+    (re.compile(r"\b\d{8}_\d{6}_\d{9}\b"), "<time>"),
 )
 """What no two runs share, and what the page shows instead."""
 SECONDS = 240

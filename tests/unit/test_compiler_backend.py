@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from torch.profiler import ProfilerActivity, profile  # noqa: E402
 
-from trnscope.compiler import registry  # noqa: E402
+from trnscope.compiler.registry import registry  # noqa: E402
 from trnscope.errors import TrnscopeError  # noqa: E402
 
 pytestmark = pytest.mark.device

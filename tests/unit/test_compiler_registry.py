@@ -1,11 +1,14 @@
 """Names and metrics of compiled graphs."""
 
+import json
+
 import pytest
 
 pytest.importorskip("torch")
 
 from trnscope.compiler import metrics
-from trnscope.compiler.registry import CompiledGraph, GraphRegistry
+from trnscope.compiler import registry as registry_module
+from trnscope.compiler.registry import CompiledGraph, GraphRegistry, graph_columns
 from trnscope.graph import GraphNode, GraphSpec, OpSpec, TensorSpec, ValueRef
 
 VECTOR = TensorSpec("float32", (4,), (1,))
@@ -67,3 +70,21 @@ def test_metrics_have_the_real_names_and_units(monkeypatch):
     registry.add(compiled(2, "model_inference_2"))
     assert [m.graph_name for m in metrics.get_dynamo_metrics()] == ["model_inference_2"]
     assert len(registry.graphs()) == 3  # captures still know them
+
+
+def test_graph_table_is_valid_json_whatever_the_scalars(monkeypatch):
+    registry = GraphRegistry()
+    op = OpSpec("aten::clamp", (VECTOR,), (VECTOR,), (("min", float("-inf")), ("max", 2.5), ("weight", 1 + 2j)))
+    node = GraphNode(op, (ValueRef(-1, 0),))
+    graph = compiled(7, "g")
+    spec_of_graph = GraphSpec("g", "forward", (VECTOR,), (node,), (ValueRef(0, 0),))
+    registry.add(CompiledGraph(7, "model", spec_of_graph, 1, graph.compiled_at_ns, 1_999, 3_000, 5_001))
+    monkeypatch.setattr(registry_module, "registry", registry)
+
+    columns = graph_columns()
+    [text] = columns.pop("graph_json")
+    assert columns == {"graph_id": [7], "name": ["g"], "kind": ["forward"], "nodes": [1], "compile_ns": [10_000]}
+    read = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert read["nodes"][0]["op"]["scalars"] == [["min", "-inf"], ["max", 2.5], ["weight", "(1+2j)"]]
+    assert read["nodes"][0]["sources"] == [{"node": -1, "index": 0}]
+    assert read["inputs"] == [{"dtype": "float32", "shape": [4], "strides": [1], "offset": 0}]

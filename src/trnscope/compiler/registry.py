@@ -1,8 +1,11 @@
 """The compiled graphs of this process, for captures and metrics."""
 
+import json
+import math
 import threading
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from trnscope.graph import GraphSpec
 
@@ -70,3 +73,27 @@ class GraphRegistry:
 
 registry = GraphRegistry()
 """The one of this process."""
+
+
+def graph_columns() -> dict[str, list[Any]]:
+    """The table `Graph` of a capture: every graph that this process compiled so far."""
+    graphs = registry.graphs()
+    return {
+        "graph_id": [graph.graph_id for graph in graphs],
+        "name": [graph.spec.name for graph in graphs],
+        "kind": [graph.spec.kind for graph in graphs],
+        "nodes": [graph.call_nodes for graph in graphs],
+        "compile_ns": [graph.total_ns for graph in graphs],
+        "graph_json": [json.dumps(_finite(asdict(graph.spec)), separators=(",", ":")) for graph in graphs],
+    }
+
+
+def _finite(value: Any) -> Any:
+    """The value with numbers that JSON lacks (infinities, NaN, complex ones) as text."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value)
+    return value

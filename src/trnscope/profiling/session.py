@@ -118,8 +118,18 @@ class Session:
             modules=opened.hooks.modules if opened.hooks.follow_modules else None,
             samples=opened.sampler.stop(),
             loaded_before=opened.loaded_before,
+            graphs=_compiled_graphs(),
             complaints=opened.complaints,
         )
+
+
+def _compiled_graphs() -> dict[str, Any] | None:
+    """Columns of `Graph`, when something was compiled: importing the compiler only to find nothing costs a second."""
+    if "trnscope.compiler" not in sys.modules:
+        return None
+    from trnscope.compiler.registry import graph_columns
+
+    return graph_columns()
 
 
 def window_name(time_ns: int) -> str:
