@@ -54,6 +54,7 @@ class Source:
         self.count = 2
         self.resets = 0
         self.described: list[int] = []
+        self.memory_switches: list[bool] = []
 
     def describe_signature(self, signature: int) -> Any:
         self.described.append(signature)
@@ -79,6 +80,15 @@ class Source:
     def reset_stacks(self) -> None:
         pass
 
+    def live_storages(self) -> np.ndarray:
+        return memory_event(storage=1, time_ns=0)
+
+    def log_memory_events(self, on: bool) -> None:
+        self.memory_switches.append(on)
+
+    def drain_memory_events(self) -> np.ndarray:
+        return np.concatenate([memory_event(storage=2, time_ns=70), memory_event(storage=1, time_ns=80, is_free=1)])
+
 
 def record(kind: Kind = Kind.OP, enter: int = 0, length: int = 1_000, **fields: int) -> np.ndarray:
     log = np.zeros(1, LOG_DTYPE)
@@ -90,6 +100,13 @@ def record(kind: Kind = Kind.OP, enter: int = 0, length: int = 1_000, **fields: 
     for name, value in fields.items():
         log[name] = value
     return log
+
+
+def memory_event(**fields: int) -> np.ndarray:
+    event = np.zeros(1, np.dtype([("time_ns", "<i8"), ("storage", "<u8"), ("is_free", "u1")]))
+    for name, value in fields.items():
+        event[name] = value
+    return event
 
 
 @pytest.fixture
@@ -317,6 +334,20 @@ def test_observer_errors_become_warnings(source: Source, observers: None) -> Non
         emitted = windows.finish()
     assert emitted is not None
     assert len(emitted[0].view(EXECUTION_DTYPE)) == 1
+
+
+def test_memory_is_logged_inside_of_the_window_only(source: Source, observers: None) -> None:
+    seen: list[Window] = []
+    windows_module.add_observer(finish=lambda window, placed: seen.append(window))
+    windows = open_window(source, "modes:device")
+    assert source.memory_switches == [True]
+    windows.stop()
+    windows.finish()
+    assert source.memory_switches == [True, False]
+    events = seen[0].memory_events
+    assert events["storage"].tolist() == [1, 2, 1]
+    assert events["time_ns"].tolist() == [0, 70, 80]
+    assert events["is_free"].tolist() == [0, 0, 1]
 
 
 def test_window_without_records(source: Source) -> None:

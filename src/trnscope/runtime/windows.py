@@ -64,7 +64,8 @@ class Window:
         refs: storage ids; `log["tensors"]` points into it.
         specs: signature -> op or graph, for all signatures of the log.
         stacks: stack id -> frames, innermost first.
-        memory_events: allocations and frees of device memory in the window, as the extension recorded them.
+        memory_events: one allocation without time (0) per storage alive at the start, then allocations and frees of
+            device memory in the window; without fields when the extension keeps no such log.
         threads: system thread id -> name, of Python threads that were alive at the end.
     """
 
@@ -137,6 +138,12 @@ class WindowSource(LogSource, Protocol):
 
     def reset_stacks(self) -> None: ...
 
+    def live_storages(self) -> np.ndarray: ...
+
+    def log_memory_events(self, on: bool) -> None: ...
+
+    def drain_memory_events(self) -> np.ndarray: ...
+
 
 class Windows:
     """The windows of a process; Kineto has at most one open at a time."""
@@ -145,6 +152,7 @@ class Windows:
         self._source = source
         self._timeline = timeline
         self._number = 0
+        self._logs_memory = hasattr(source, "log_memory_events")  # an extension of an earlier build cannot
         self._open: _OpenWindow | None = None
         self._noted = False
 
@@ -161,6 +169,9 @@ class Windows:
             thread=threading.get_native_id(),
         )
         self._open = _OpenWindow(info, state)
+        if self._logs_memory:
+            self._open.live_storages = self._source.live_storages()
+            self._source.log_memory_events(on=True)
         for observer, _ in _observers:
             if observer is not None:
                 _guarded(observer, info)
@@ -171,6 +182,9 @@ class Windows:
             return
         self._open.real_end_ns = time.time_ns()
         self._open.segment = self._timeline.close_window()
+        if self._logs_memory:
+            self._source.log_memory_events(on=False)
+            self._open.memory_events = np.concatenate([self._open.live_storages, self._source.drain_memory_events()])
 
     def finish(self) -> tuple[Any, ...] | None:
         """Places the window, tells the observers, and returns what the extension emits."""
@@ -203,7 +217,7 @@ class Windows:
             refs=segment.refs,
             specs=specs,
             stacks=stacks,
-            memory_events=np.empty(0),
+            memory_events=opened.memory_events,
             threads={t.native_id: t.name for t in threading.enumerate() if t.native_id is not None},
         )
         delta_ns = info.real_start_ns - virtual_now_ns(
@@ -262,6 +276,8 @@ class _OpenWindow:
         self.state = state
         self.real_end_ns = 0
         self.segment: Segment | None = None
+        self.live_storages = np.empty(0)
+        self.memory_events = np.empty(0)
 
 
 def wants_kernels(config_string: str) -> bool:

@@ -14,7 +14,7 @@
 
 #include <unistd.h>
 
-#include <algorithm>
+#include <memory>
 
 namespace trnscope {
 
@@ -81,9 +81,16 @@ std::vector<uint64_t> storages_of(c10::ArrayRef<at::Tensor> tensors) {
 
 ThreadRecorder::ThreadRecorder() : thread_id(static_cast<uint32_t>(gettid())) {}
 
-ThreadRecorder& this_thread_recorder() {
-  thread_local ThreadRecorder recorder;
-  return recorder;
+thread_local constinit ThreadRecorder* current_recorder = nullptr;
+
+ThreadRecorder& make_thread_recorder() {
+  struct Holder {
+    std::unique_ptr<ThreadRecorder> recorder = std::make_unique<ThreadRecorder>();
+    ~Holder() { current_recorder = nullptr; }
+  };
+  thread_local Holder holder;
+  current_recorder = holder.recorder.get();
+  return *current_recorder;
 }
 
 void append_record(ThreadRecorder& thread, LogRecord& record, std::span<const uint64_t> refs) {
@@ -102,12 +109,12 @@ OpRecording::~OpRecording() { --thread_.depth; }
 
 void OpRecording::inputs(c10::ArrayRef<c10::IValue> arguments) {
   if (!live_) return;
-  arguments_hash_ = hash_arguments(schema_, arguments, thread_.refs, requires_grad_);
+  arguments_hash_ = hash_arguments(thread_.signatures, schema_, arguments, thread_.refs, requires_grad_);
 }
 
 void OpRecording::outputs(c10::ArrayRef<c10::IValue> results) {
   if (!live_) return;
-  const InternedSignature interned = intern_signature(schema_, arguments_hash_, results, thread_.refs);
+  const InternedSignature interned = intern_signature(thread_.signatures, schema_, arguments_hash_, results, thread_.refs);
   signature_ = interned.id;
   mutates_ = interned.mutates;
 }

@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -69,8 +68,8 @@ void hash_tensor(Hash& hash, const at::Tensor& tensor, TensorRefs& refs, uint8_t
 }
 
 void hash_value(Hash& hash, const c10::IValue& value, TensorRefs& refs, uint8_t& count, bool& requires_grad) {
-  hash.add(value.isTensor() ? 1 : value.isNone() ? 2 : value.isInt() ? 3 : value.isDouble() ? 4 : 5);
   if (value.isTensor()) {
+    hash.add(1);
     const at::Tensor& tensor = value.toTensor();
     if (on_device(tensor)) {
       hash_tensor(hash, tensor, refs, count);
@@ -79,7 +78,10 @@ void hash_value(Hash& hash, const c10::IValue& value, TensorRefs& refs, uint8_t&
       hash.add(static_cast<uint64_t>(tensor.scalar_type()) << 32 | static_cast<uint64_t>(tensor.dim()));
       for (const int64_t size : tensor.sizes()) hash.add(static_cast<uint64_t>(size));
     }
-  } else if (value.isInt()) {
+    return;
+  }
+  hash.add(value.isNone() ? 2 : value.isInt() ? 3 : value.isDouble() ? 4 : 5);
+  if (value.isInt()) {
     hash.add(static_cast<uint64_t>(value.toInt()));
   } else if (value.isBool()) {
     hash.add(value.toBool() ? 7 : 6);
@@ -256,39 +258,18 @@ SignatureTable& table() {
   return instance;
 }
 
-// Direct-mapped front of the table, so that the usual call takes no lock.
-struct ThreadCache {
-  static constexpr size_t size = 4096;
-  struct Slot {
-    uint64_t hash = 0;
-    InternedSignature interned{};
-  };
-  uint32_t generation = 0;
-  std::array<Slot, size> signatures{};
-  std::array<uint64_t, size> arguments{};
-
-  void check_generation(uint32_t now) {
-    if (generation == now) return;
-    signatures.fill({});
-    arguments.fill(0);
-    generation = now;
-  }
-};
-
-ThreadCache& thread_cache() {
-  thread_local const auto cache = std::make_unique<ThreadCache>();
-  return *cache;
-}
-
 }  // namespace
 
-uint64_t hash_arguments(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> arguments, TensorRefs& refs,
-                        bool& requires_grad) {
+uint64_t hash_arguments(SignatureCache& cache, const c10::FunctionSchema& schema,
+                        c10::ArrayRef<c10::IValue> arguments, TensorRefs& refs, bool& requires_grad) {
   Hash hash(reinterpret_cast<uintptr_t>(&schema));
   for (const c10::IValue& argument : arguments) hash_value(hash, argument, refs, refs.inputs, requires_grad);
-  ThreadCache& cache = thread_cache();
-  cache.check_generation(table().generation.load(std::memory_order_acquire));
-  uint64_t& slot = cache.arguments[hash.value() % ThreadCache::size];
+  if (const uint32_t now = table().generation.load(std::memory_order_acquire); cache.generation != now) {
+    cache.signatures.fill({});
+    cache.arguments.fill(0);
+    cache.generation = now;
+  }
+  uint64_t& slot = cache.arguments[hash.value() % SignatureCache::size];
   if (slot != hash.value()) {
     if (!table().knows_arguments(hash.value())) {
       auto description = std::make_shared<ArgumentsDescription>();
@@ -301,12 +282,12 @@ uint64_t hash_arguments(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IV
   return hash.value();
 }
 
-InternedSignature intern_signature(const c10::FunctionSchema& schema, uint64_t arguments_hash,
+InternedSignature intern_signature(SignatureCache& cache, const c10::FunctionSchema& schema, uint64_t arguments_hash,
                                    c10::ArrayRef<c10::IValue> results, TensorRefs& refs) {
   Hash hash(arguments_hash);
   bool ignored = false;
   for (const c10::IValue& result : results) hash_value(hash, result, refs, refs.outputs, ignored);
-  ThreadCache::Slot& slot = thread_cache().signatures[hash.value() % ThreadCache::size];
+  SignatureCache::Slot& slot = cache.signatures[hash.value() % SignatureCache::size];
   if (slot.hash != hash.value()) {
     slot = {hash.value(), table().intern(schema, hash.value(), arguments_hash, results)};
   }

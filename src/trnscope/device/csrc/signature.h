@@ -8,6 +8,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include <array>
 #include <complex>
 #include <cstdint>
 #include <memory>
@@ -60,13 +61,25 @@ struct TensorRefs {
   }
 };
 
+// Direct-mapped front of the signature table, one per thread, so that the usual call takes no lock.
+struct SignatureCache {
+  static constexpr size_t size = 4096;
+  struct Slot {
+    uint64_t hash = 0;
+    InternedSignature interned{};
+  };
+  uint32_t generation = 0;
+  std::array<Slot, size> signatures{};
+  std::array<uint64_t, size> arguments{};
+};
+
 // Hashes the arguments and describes them when they were never seen. `requires_grad` tells whether one of the
 // device tensors takes part in autograd.
-uint64_t hash_arguments(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> arguments, TensorRefs& refs,
-                        bool& requires_grad);
+uint64_t hash_arguments(SignatureCache& cache, const c10::FunctionSchema& schema,
+                        c10::ArrayRef<c10::IValue> arguments, TensorRefs& refs, bool& requires_grad);
 
 // Completes the signature with the results.
-InternedSignature intern_signature(const c10::FunctionSchema& schema, uint64_t arguments_hash,
+InternedSignature intern_signature(SignatureCache& cache, const c10::FunctionSchema& schema, uint64_t arguments_hash,
                                    c10::ArrayRef<c10::IValue> results, TensorRefs& refs);
 
 // The description behind an id; null when it is unknown or was dropped.

@@ -56,6 +56,10 @@ void ThreadLog::start_chunk() {
 void ThreadLog::drain(DrainedLog& into) {
   const std::lock_guard lock(mutex_);
   uint64_t taken = 0;
+  size_t bytes = 0;
+  for (const auto& chunk : chunks_) bytes += chunk->committed.load(std::memory_order_relaxed) - chunk->drained;
+  into.records.reserve(into.records.size() + bytes / sizeof(LogRecord) + 1);
+  into.refs.reserve(into.refs.size() + bytes / sizeof(LogRecord) * 4);
   for (auto& chunk : chunks_) {
     const size_t end = chunk->committed.load(std::memory_order_acquire);
     while (chunk->drained < end) {

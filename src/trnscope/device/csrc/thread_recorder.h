@@ -21,6 +21,7 @@ struct Annotation {
 struct ThreadRecorder {
   std::shared_ptr<ThreadLog> log = register_thread_log();
   TensorRefs refs;  // of the recording in progress
+  SignatureCache signatures;
   uint32_t thread_id;
   int depth = 0;  // recordings in progress
   int muted = 0;
@@ -33,7 +34,11 @@ struct ThreadRecorder {
   ThreadRecorder();
 };
 
-ThreadRecorder& this_thread_recorder();
+// The fast model of thread-local storage: one pointer fits into what the loader keeps for late libraries.
+extern thread_local constinit ThreadRecorder* current_recorder __attribute__((tls_model("initial-exec")));
+ThreadRecorder& make_thread_recorder();
+
+inline ThreadRecorder& this_thread_recorder() { return current_recorder ? *current_recorder : make_thread_recorder(); }
 
 // Commits `record` with the thread's own fields filled in.
 void append_record(ThreadRecorder& thread, LogRecord& record, std::span<const uint64_t> refs);
