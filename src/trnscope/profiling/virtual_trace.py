@@ -51,23 +51,27 @@ def to_virtual(text: bytes, mapping: HostMap, about: dict[str, Any]) -> bytes:
     found = _BASE.search(text)
     base_ns = int(found[1]) if found else 0
     edits: list[tuple[int, int, bytes]] = []
-    host: dict[bytes, list[re.Match[bytes]]] = {}
+    places: dict[bytes, list[tuple[int, int]]] = {}
+    times: dict[bytes, list[tuple[bytes, bytes]]] = {}
     for event in _EVENT.finditer(text):
         name = event["name"]
         if name is not None and (b'"' in name or b"\\" in name):
             edits.append((*event.span("name"), _escaped(name)))
         if _is_host(event):
-            host.setdefault(event["tid"], []).append(event)
-    for thread, events in host.items():
+            thread = event["tid"]
+            places.setdefault(thread, []).append((event.start("ts"), event.start("dur")))
+            times.setdefault(thread, []).append((event["ts"], event["dur"]))
+    for thread, at in places.items():
         number = int(thread) if thread.isdigit() else -1
-        start = base_ns + _nanoseconds([event["ts"] for event in events])
-        end = start + _nanoseconds([event["dur"] or b"0" for event in events])
+        start = base_ns + _nanoseconds([start for start, _ in times[thread]])
+        end = start + _nanoseconds([length or b"0" for _, length in times[thread]])
         virtual = mapping.map_times(number, start)
         lengths = (mapping.map_times(number, end) - virtual).tolist()
-        for event, at, length in zip(events, (virtual - base_ns).tolist(), lengths, strict=True):
-            edits.append((*event.span("ts"), _microseconds(at)))
-            if event["dur"] is not None:
-                edits.append((*event.span("dur"), _microseconds(length)))
+        moved = zip(at, times[thread], (virtual - base_ns).tolist(), lengths, strict=True)
+        for (at_start, at_length), (old_start, old_length), new_start, new_length in moved:
+            edits.append((at_start, at_start + len(old_start), _microseconds(new_start)))
+            if old_length is not None:
+                edits.append((at_length, at_length + len(old_length), _microseconds(new_length)))
     first = _FIRST.search(text)
     if first:
         edits.append((first.end(), first.end(), b'\n    "trnscope": ' + json.dumps(about).encode() + b","))
@@ -86,8 +90,7 @@ def _nanoseconds(microseconds: list[bytes]) -> Ints:
 
 
 def _microseconds(nanoseconds: int) -> bytes:
-    whole, rest = divmod(nanoseconds, 1000)
-    return b"%d.%03d" % (whole, rest)
+    return b"%d.%03d" % divmod(nanoseconds, 1000)
 
 
 def _escaped(name: bytes) -> bytes:
