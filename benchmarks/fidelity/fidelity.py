@@ -3,7 +3,8 @@
     python benchmarks/fidelity/fidelity.py DATA_DIRECTORY [--rows OPERATOR] [--json]
 
 DATA_DIRECTORY holds `tilebench_trn2_calibration.jsonl` (not part of this repository); without it the script says so
-and succeeds. The baselines see the same ops, with every tensor moved once: a roofline of documented peaks times one fitted factor,
+and succeeds. The baselines see the same ops, with every tensor moved once: a roofline of documented peaks times one
+fitted factor,
 and per execution a fixed 15.2 us plus the largest resource plus 0.3 of the other one.
 """
 

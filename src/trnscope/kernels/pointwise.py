@@ -93,11 +93,31 @@ COMPOSITE = {
     "nextafter": (3, 0),
     "ldexp": (1, 1),
     "xlog1py": (1, 1),
+    "addr": (2, 0),
+    "angle": (2, 1),
+    "frexp": (4, 1),
+    "_conj_physical": (1, 0),
     "gcd": (16, 0),
     "lcm": (18, 0),
 }
 
-OPS = ARITHMETIC | ONE_PASS | FUNCTION | frozenset(COMPOSITE)
+SERIES = frozenset(
+    {
+        "polygamma", "mvlgamma", "igamma", "igammac", "zeta", "ndtri", "log_ndtr", "erfcx", "airy_ai", "bessel_j0",
+        "bessel_j1", "bessel_y0", "bessel_y1", "i0e", "i1", "i1e", "modified_bessel_i0", "modified_bessel_i1",
+        "modified_bessel_k0", "modified_bessel_k1", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1",
+        "spherical_bessel_j0", "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v",
+        "chebyshev_polynomial_w", "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u",
+        "shifted_chebyshev_polynomial_v", "shifted_chebyshev_polynomial_w", "hermite_polynomial_h",
+        "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p",
+    }
+)  # fmt: skip
+"""Special functions without an activation table: a polynomial or recurrence of about a dozen steps, two exponentials or
+logarithms. How a compiler evaluates them is not known."""
+
+SERIES_PASSES = (12, 2)
+
+OPS = SERIES | ARITHMETIC | ONE_PASS | FUNCTION | frozenset(COMPOSITE)
 
 _WITNESSED = frozenset({"add", "mul", "relu", "sigmoid", "silu", "log", "sub"})
 """Ops with measured rows of their own; what shares their instructions counts as validated as well."""
@@ -125,6 +145,8 @@ def lower(op: OpSpec, context: Context) -> Lowering:
     confidence = "validated" if name in OPS and not integer else "single-witness"
     if name in COMPOSITE and name not in _WITNESSED:
         confidence = "single-witness"
+    elif name in SERIES:
+        confidence = "unseen"
     return Lowering("pointwise", confidence, (tiled(op, passes, context),))
 
 
@@ -142,8 +164,8 @@ def op_passes(op: OpSpec, name: str, context: Context) -> tuple[Pass, ...]:
             passes.insert(0, context.tensor_scalar(dtype))
     elif name in FUNCTION:
         passes.append(context.activation(dtype))
-    elif name in COMPOSITE:
-        vector, scalar = COMPOSITE[name]
+    elif name in COMPOSITE or name in SERIES:
+        vector, scalar = COMPOSITE.get(name, SERIES_PASSES)
         if tensors < 2 and name in ("div", "true_divide"):
             vector = 1
         passes += [context.activation(dtype)] * scalar
