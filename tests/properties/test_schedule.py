@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 
 from properties.heap_oracle import HeapCore
 from trnscope.chips import Target
-from trnscope.core.isa import DATA, HBM, N_ENGINES, N_RESOURCES, SBUF
+from trnscope.core import isa, schedule_kernel
+from trnscope.core import schedule as schedule_module
+from trnscope.core.builder import CoreBuilder
+from trnscope.core.isa import DATA, HBM, N_ENGINES, N_RESOURCES, SBUF, VECTOR
 from trnscope.core.machine import Machine, machine_of
 from trnscope.core.program import CoreProgram, Program, Transfers
 from trnscope.core.schedule import CoreSchedule, schedule
+from trnscope.schema.vocabulary import STALL_REASONS
 
 MACHINE = replace(machine_of(Target()), dma_threshold_bytes=40_000)
 SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -154,3 +158,46 @@ def test_rows_of_an_engine_do_not_overlap_and_waits_are_explained(core: CoreProg
     position = np.arange(len(record.row))
     assert (record.critical < position).all()
     assert (record.wait_ps >= 0).all()
+
+
+def test_a_billion_iterations_in_closed_form() -> None:
+    def looped(count: int) -> CoreProgram:
+        builder = CoreBuilder()
+        builder.loop(count)
+        builder.compute(VECTOR, "TENSOR_SCALAR", 960)
+        builder.end_loop()
+        return builder.build()
+
+    each = 1_000_000 + MACHINE.issue_ps[VECTOR]  # 960 cycles at 0.96 GHz are 1 us
+    plan = scheduled(looped(10**9))
+    assert plan.is_exact
+    assert plan.end_ps == 10**9 * each + MACHINE.latency_ps[VECTOR]
+    assert plan.busy_ps[VECTOR] == 10**9 * each
+
+
+def test_double_buffering_overlaps_and_a_single_slot_does_not() -> None:
+    def looped(depth: int) -> CoreProgram:
+        builder = CoreBuilder()
+        tile = builder.buffer(1 << 20, depth)
+        builder.loop(20)  # stays below the traffic at which the DMA rate changes
+        builder.load(1 << 20, tile, run_bytes=8192, variable="x")
+        builder.compute(VECTOR, "TENSOR_SCALAR", 2880, reads=[tile])
+        builder.end_loop()
+        return builder.build()
+
+    machine = machine_of(Target())
+    transfer, _ = machine.transfer_work_ps(looped(1))
+    engine = 3_000_000 + machine.issue_ps[VECTOR]
+    waits = machine.dma_latency_ps + machine.latency_ps[VECTOR] + 2 * machine.hop_ps
+    alone = scheduled(looped(1), machine)
+    assert alone.end_ps == 20 * (int(transfer[0]) + engine + waits) - machine.hop_ps
+    assert scheduled(looped(4), machine).end_ps < 1.1 * 20 * max(int(transfer[0]), engine)
+
+
+def test_numbers_that_the_kernel_and_its_callers_share() -> None:
+    kernel = (schedule_kernel.STEP, schedule_kernel.END, schedule_kernel.ESTIMATED)
+    assert kernel == (schedule_module._STEPS, schedule_module._END, schedule_module._ESTIMATED)
+    assert schedule_kernel.N_ENGINES == N_ENGINES
+    reasons = (schedule_kernel.ISSUE, schedule_kernel.RING, schedule_kernel.BANDWIDTH)
+    assert reasons == (isa.ISSUE, isa.RING, isa.BANDWIDTH)
+    assert 1 + len(STALL_REASONS) == schedule_kernel.N_TOTALS
