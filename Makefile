@@ -22,7 +22,7 @@ endif
 
 SOURCES := $(shell find src/trnscope/device/csrc -name '*.cpp' -o -name '*.h' ! -name build_torch_version.h)
 
-.PHONY: demo test lint types layers unit test-ops bench fidelity docs clean
+.PHONY: demo test lint types layers unit test-ops bench fidelity docs golden clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/extension.stamp
@@ -56,6 +56,10 @@ fidelity: $(VENV)/extension.stamp
 # Pages that are made from the code; the tests say when one is stale
 docs: $(VENV)/extension.stamp
 	$(BIN)/python tools/schema_page.py
+
+# Captures that the tests read; reproducible, so that `git diff` shows what a change of the model means
+golden: $(VENV)/extension.stamp
+	$(BIN)/python tools/make_golden.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
