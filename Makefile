@@ -53,6 +53,10 @@ bench: $(VENV)/extension.stamp
 fidelity: $(VENV)/extension.stamp
 	$(BIN)/python benchmarks/fidelity/fidelity.py
 
+# Mutated traces against every reader
+fuzz: $(VENV)/extension.stamp
+	$(BIN)/python tests/fuzz/fuzz_import.py --runs 10000
+
 # Pages that are made from the code; the tests say when one is stale
 docs: $(VENV)/extension.stamp
 	$(BIN)/python tools/schema_page.py

@@ -166,7 +166,7 @@ FLOW_POINT: Final = Table(
         _SOURCE,
         _int("track_id", "row of Track"),
         _text("phase", "s (start), t (step) or f (finish)"),
-        _text("flow", "id of the arrow as in the file"),
+        _text("flow", "id of the arrow as in the file", required=False),
         _text("name", "name"),
         _text("category", "as in the file", required=False),
         _ns("timestamp_ns", "when"),

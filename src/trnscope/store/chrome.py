@@ -158,7 +158,7 @@ class ChromeReader:
             if document.fill():
                 self._resync(document)
             return
-        self._quality.add("truncated", f"byte {document.base + document.end}")
+        document.report_truncation()
         if rest.strip():
             self._raw("truncated", document.offset, rest)
         document.position = document.end
@@ -174,7 +174,7 @@ class ChromeReader:
             # the array's bracket is missing at the very end of the document
             if document.fill():
                 return True
-            self._quality.add("truncated", f"byte {offset}: the event array is not closed")
+            document.report_truncation()
             document.position = document.end
             return False
         sample = document.text(start, min(start + 60, document.end))
@@ -192,7 +192,7 @@ class ChromeReader:
                 return True
             document.position = document.end
             if not document.fill():
-                self._quality.add("truncated", f"byte {document.base + document.end}")
+                document.report_truncation()
                 return False
 
     def _malformed(self, document: JsonDocument) -> bool:
@@ -223,7 +223,10 @@ class ChromeReader:
                 self._quality.add("invalid-utf8", f"byte {offset}")
         else:
             kind = "truncated" if at_end else "unreadable-event"
-            self._quality.add(kind, f"byte {offset}: {decoded[:120]}")
+            if at_end:
+                document.report_truncation()
+            else:
+                self._quality.add(kind, f"byte {offset}: {decoded[:120]}")
             self._raw(kind, offset, piece)
         return True
 

@@ -71,7 +71,8 @@ def _entries(document: JsonDocument, context: SourceContext) -> int:
             ]
         )
         count += 1
-    document.position += 1
+    if byte == ord("]"):
+        document.position += 1
     return count
 
 

@@ -36,6 +36,13 @@ class JsonDocument:
         self.base = 0
         """Offset in the decompressed file of `buffer[0]`."""
         self.exhausted = False
+        self._truncated = False
+
+    def report_truncation(self) -> None:
+        """The document ends too early; counted once, wherever it is noticed."""
+        if not self._truncated:
+            self._truncated = True
+            self._quality.add("truncated", f"byte {self.base + self.end}")
 
     @property
     def offset(self) -> int:
@@ -114,7 +121,7 @@ class JsonDocument:
                 self.position += 1
                 return None
             if byte < 0:
-                self._quality.add("truncated", f"byte {self.offset}")
+                self.report_truncation()
                 return None
             if byte == ord('"'):
                 start_offset = self.offset
@@ -149,7 +156,7 @@ class JsonDocument:
                         "the file is not a trace, or is damaged there",
                     )
                 if not stop_at_colon:
-                    self._quality.add("truncated", f"byte {self.offset}")
+                    self.report_truncation()
                 text = self.text(self.position, self.end)
                 self.position = self.end
                 return text
@@ -169,7 +176,7 @@ class JsonDocument:
             if stop >= 0:
                 return written
             if not self.fill():
-                self._quality.add("truncated", f"byte {self.offset}")
+                self.report_truncation()
                 return written
 
 

@@ -5,11 +5,13 @@ as text, and nested values as JSON text, so that what was written is what is sto
 """
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Final
 
 import duckdb
 
+from trnscope.errors import TrnscopeError
 from trnscope.store.byte_source import open_bytes
 from trnscope.store.engine import identifier, path_literal
 from trnscope.store.json_document import MAX_ELEMENT_BYTES, JsonDocument
@@ -29,11 +31,18 @@ def table_of_array(
     Returns the number of rows and the columns of the array. Elements that are no valid JSON objects are mended or
     counted.
     """
-    try:
-        columns = _columns(connection, spooled)
-    except duckdb.Error:
-        _salvage(spooled, quality, where)
-        columns = _columns(connection, spooled)
+    for attempt in range(3):
+        try:
+            return _write(connection, spooled, name, select, out)
+        except duckdb.Error as error:
+            if attempt == 2:
+                raise TrnscopeError(f"{where}: {str(error).splitlines()[0]}", "the array cannot be read") from None
+        _salvage(spooled, quality, where, as_text=attempt == 1)
+    raise AssertionError("unreachable")
+
+
+def _write(connection: Any, spooled: Path, name: str, select: str, out: Path) -> tuple[int, list[str]]:
+    columns = _columns(connection, spooled)
     if not columns:
         return 0, []
     declared = ", ".join(f"{identifier(column)}: '{kind}'" for column, kind in columns.items())
@@ -61,39 +70,57 @@ def _columns(connection: Any, spooled: Path) -> dict[str, str]:
     return {} if list(columns) == ["json"] else columns
 
 
-def _salvage(spooled: Path, quality: Quality, where: str) -> None:
-    """Rewrite the file with the elements that can be read."""
+def _salvage(spooled: Path, quality: Quality, where: str, *, as_text: bool) -> None:
+    """Rewrite the file with the elements that can be read, each key once; `as_text`: as one column of JSON text."""
     mended = spooled.with_suffix(".mended")
     with open_bytes(spooled) as reader, mended.open("w") as out:
         document = JsonDocument(reader, quality)
         document.open()
         separator = "["
-        while document.peek() not in (-1, ord("]")):
-            if document.peek() == ord(","):
+        while (byte := document.peek()) not in (-1, ord("]")):
+            raw = b"" if byte == ord(",") else document.capture()
+            if not raw:
                 document.position += 1
                 continue
-            raw = document.capture()
             text = raw.decode("utf-8", "replace")
-            fixed = text if _is_object(text) else repair(text)
-            if fixed is None or not _is_object(fixed):
+            element = _object(text)
+            if element is None:
+                element = _object(repair(text) or "")
+                if element is not None:
+                    quality.add("rewritten-event", f"{where}: {text[:120]}")
+            if element is None:
                 quality.add("unreadable-event", f"{where}: {text[:120]}")
-                if not raw:
-                    document.position += 1
-                continue
-            if fixed is not text:
-                quality.add("rewritten-event", f"{where}: {text[:120]}")
-            out.write(separator + fixed)
+                element = {"unreadable": text}
+            out.write(separator + json.dumps({"json": json.dumps(element)} if as_text else element))
             separator = ","
         out.write("]" if separator == "," else "[]")
     mended.replace(spooled)
 
 
-def _is_object(text: str) -> bool:
+def _object(text: str) -> dict[str, Any] | None:
+    """The object of a JSON text, in finite numbers; keys that differ in case only get an underscore."""
     try:
-        return isinstance(json.loads(text, parse_constant=_refuse), dict)
+        value = json.loads(text, parse_constant=_nothing, parse_float=_finite)
     except (ValueError, RecursionError):
-        return False
+        return None
+    if not isinstance(value, dict):
+        return None
+    taken: set[str] = set()
+    result = {}
+    for key, content in value.items():
+        # DuckDB's columns do not distinguish case, and texts must be valid Unicode
+        name = key.encode("utf-8", "replace").decode() or "_"
+        while name.lower() in taken:
+            name += "_"
+        taken.add(name.lower())
+        result[name] = content
+    return result
 
 
-def _refuse(_name: str) -> Any:
-    raise ValueError
+def _nothing(_name: str) -> None:
+    return None
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if math.isfinite(value) else None

@@ -39,7 +39,7 @@ class Pairing:
             return
         self._threads(path)
         self._async(path)
-        path.unlink()
+        self._tables.discard(PHASE_EVENT)
         self._flush()
 
     def _sorted(self, path: Path, where: str, order: str) -> Iterator[dict[str, Any]]:

@@ -136,6 +136,12 @@ class TableSet:
             file = self._files[table.name] = TableFile(table, self.directory / f"{table.name}.parquet")
         return file
 
+    def discard(self, table: Table) -> None:
+        """Remove a table that only served the import."""
+        self.close(table)
+        self._files.pop(table.name, None)
+        (self.directory / f"{table.name}.parquet").unlink(missing_ok=True)
+
     def rows(self) -> dict[str, int]:
         """Rows written so far, by table."""
         return dict(sorted({**self._external, **{name: file.rows for name, file in self._files.items()}}.items()))
