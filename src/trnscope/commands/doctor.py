@@ -150,7 +150,7 @@ def configuration(environment: Mapping[str, str]) -> Check:
     return ok(
         "chip",
         f"{settings.chip} modelled, {settings.instance}, LNC {settings.lnc}: {settings.device_count} logical "
-        f"NeuronCores of {settings.hbm_bytes / config.GIB:g} GiB; host time {settings.host_mode}, "
+        f"NeuronCores of {settings.hbm_bytes / (1 << 30):g} GiB; host time {settings.host_mode}, "
         + ("values computed" if settings.compute == "values" else "shapes only, no values computed"),
     )
 

@@ -37,9 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     device = parser.add_argument_group("the modelled device")
     device.add_argument("--chip", choices=CHIPS, help="generation (default: that of the instance)")
-    device.add_argument(
-        "--instance", choices=sorted(config.INSTANCES), metavar="TYPE", help=f"default: {config.DEFAULT_INSTANCE}"
-    )
+    device.add_argument("--instance", metavar="TYPE", help="instance type (default: the smallest of the chip)")
     device.add_argument("--lnc", type=int, choices=(1, 2), help="physical NeuronCores per logical one")
     device.add_argument(
         "--host-mode",
