@@ -9,60 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from trnscope.chips import Target, load_chip
 from trnscope.errors import TrnscopeError
 from trnscope.schema.vocabulary import CHIPS, COMPUTE_MODES
 
-GIB: Final = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class ChipLayout:
-    """What of a chip decides how many devices there are and how much each holds.
-
-    Attributes:
-        physical_cores: NeuronCores per chip.
-        hbm_bytes: HBM of the whole chip, shared evenly by its cores.
-        default_lnc: physical cores per logical one unless configured otherwise.
-        lncs: supported values.
-    """
-
-    physical_cores: int
-    hbm_bytes: int
-    default_lnc: int
-    lncs: tuple[int, ...]
-
-
-# Sources: the instance and NeuronCore architecture pages of the vendor's documentation.
-LAYOUTS: Final[Mapping[str, ChipLayout]] = {
-    "trn1": ChipLayout(physical_cores=2, hbm_bytes=32 * GIB, default_lnc=1, lncs=(1,)),
-    "inf2": ChipLayout(physical_cores=2, hbm_bytes=32 * GIB, default_lnc=1, lncs=(1,)),
-    "trn2": ChipLayout(physical_cores=8, hbm_bytes=96 * GIB, default_lnc=2, lncs=(1, 2)),
-    "trn3": ChipLayout(physical_cores=8, hbm_bytes=144 * GIB, default_lnc=2, lncs=(1, 2)),
-}
-
-INSTANCES: Final[Mapping[str, tuple[str, int]]] = {
-    "trn1.2xlarge": ("trn1", 1),
-    "trn1.32xlarge": ("trn1", 16),
-    "trn1n.32xlarge": ("trn1", 16),
-    "inf2.xlarge": ("inf2", 1),
-    "inf2.8xlarge": ("inf2", 1),
-    "inf2.24xlarge": ("inf2", 6),
-    "inf2.48xlarge": ("inf2", 12),
-    "trn2.3xlarge": ("trn2", 1),
-    "trn2.48xlarge": ("trn2", 16),
-    "trn2u.48xlarge": ("trn2", 16),
-    "trn3.gen1": ("trn3", 16),
-    "trn3.gen2": ("trn3", 4),
-}
-"""Instance type -> (chip, chips per instance). `trn3.gen1` and `trn3.gen2` are servers of the two UltraServers."""
-
-DEFAULT_INSTANCE: Final = "trn2.3xlarge"
-DEFAULT_INSTANCE_OF_CHIP: Final[Mapping[str, str]] = {
-    "trn1": "trn1.2xlarge",
-    "inf2": "inf2.xlarge",
-    "trn2": DEFAULT_INSTANCE,
-    "trn3": "trn3.gen2",
-}
+DEFAULT_CHIP: Final = "trn2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +67,13 @@ def resolve(
     chip, instance = _chip_and_instance(
         env, chip if chip is not None else env.get("TRNSCOPE_CHIP"), instance or env.get("TRNSCOPE_INSTANCE")
     )
-    layout = LAYOUTS[chip]
-    lnc = _lnc(env, lnc, chip, layout)
-    logical = layout.physical_cores * INSTANCES[instance][1] // lnc
+    target = Target(chip, _lnc(env, lnc, chip), instance)
     return Settings(
         chip=chip,
         instance=instance,
-        lnc=lnc,
-        device_count=len(_visible_cores(env, logical)),
-        hbm_bytes=layout.hbm_bytes * lnc // layout.physical_cores,
+        lnc=target.physical_cores,
+        device_count=len(_visible_cores(env, target.logical_cores)),
+        hbm_bytes=target.hbm_bytes,
         compute=_choice("TRNSCOPE_COMPUTE", compute or env.get("TRNSCOPE_COMPUTE") or "values", COMPUTE_MODES),
         host_mode=_choice(
             "TRNSCOPE_HOST", host_mode or env.get("TRNSCOPE_HOST") or "measured", ("measured", "modelled")
@@ -143,25 +92,28 @@ def _chip_and_instance(env: Mapping[str, str], chip: str | None, instance: str |
     if chip:
         _choice("TRNSCOPE_CHIP", chip, CHIPS)
     if instance:
-        _choice("TRNSCOPE_INSTANCE", instance, tuple(INSTANCES))
-    if chip and instance and INSTANCES[instance][0] != chip:
-        raise TrnscopeError(
-            f"TRNSCOPE_CHIP={chip} does not fit TRNSCOPE_INSTANCE={instance}, which has {INSTANCES[instance][0]} chips",
-            "Leave one of them out.",
-        )
-    instance = instance or (DEFAULT_INSTANCE_OF_CHIP[chip] if chip else DEFAULT_INSTANCE)
-    return INSTANCES[instance][0], instance
+        holders = {name: each for each in CHIPS for name in load_chip(each).instances}
+        _choice("TRNSCOPE_INSTANCE", instance, tuple(holders))
+        if chip and holders[instance] != chip:
+            raise TrnscopeError(
+                f"TRNSCOPE_CHIP={chip} does not fit TRNSCOPE_INSTANCE={instance}, which has {holders[instance]} chips",
+                "Leave one of them out.",
+            )
+        return holders[instance], instance
+    chip = chip or DEFAULT_CHIP
+    return chip, load_chip(chip).default_instance
 
 
-def _lnc(env: Mapping[str, str], lnc: int | None, chip: str, layout: ChipLayout) -> int:
+def _lnc(env: Mapping[str, str], lnc: int | None, chip: str) -> int:
     name, text = "lnc", None if lnc is None else str(lnc)
     for variable in ("TRNSCOPE_LNC", "NEURON_LOGICAL_NC_CONFIG", "NEURON_RT_VIRTUAL_CORE_SIZE"):
         if text is None and env.get(variable):
             name, text = variable, env[variable]
+    spec = load_chip(chip)
     if text is None:
-        return layout.default_lnc
-    if text.strip() not in {str(value) for value in layout.lncs}:
-        allowed = " or ".join(str(value) for value in layout.lncs)
+        return spec.default_lnc
+    if text.strip() not in {str(value) for value in spec.allowed_lnc}:
+        allowed = " or ".join(str(value) for value in spec.allowed_lnc)
         raise TrnscopeError(f"{name}={text} is not a logical NeuronCore size of {chip}", f"Allowed: {allowed}.")
     return int(text)
 

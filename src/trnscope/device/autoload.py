@@ -12,7 +12,6 @@ from types import ModuleType
 
 from trnscope import config, presence
 from trnscope.errors import TrnscopeError
-from trnscope.runtime import connection
 
 _VERSION_MARK = b"trnscope-built-against-torch="
 
@@ -77,7 +76,7 @@ def register(settings: config.Settings) -> None:
     """
     import torch
 
-    from trnscope.runtime import warmup
+    from trnscope.runtime import connection, warmup
 
     extension = load_extension()
     extension.configure(
@@ -92,6 +91,8 @@ def register(settings: config.Settings) -> None:
         extension, chip=settings.chip, lnc=settings.lnc, instance=settings.instance, host_mode=settings.host_mode
     )
     warmup.install(runtime)
+    if settings.compute == "shapes":
+        import torch._meta_registrations  # many shape functions are written in Python
     torch.utils.rename_privateuse1_backend("neuron")
     from trnscope.device import neuron
 

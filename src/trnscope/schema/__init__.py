@@ -6,12 +6,13 @@ only: it imports nothing from the rest of the project, and torch never.
 
 from trnscope.schema.answers import Answer, envelope
 from trnscope.schema.capture import CaptureLayout, CaptureManifest
-from trnscope.schema.records import LOG_DTYPE, TENSOR_REF_DTYPE, Flag, Kind, Origin, Phase
+from trnscope.schema.records import LOG_DTYPE, MEMORY_EVENT_DTYPE, TENSOR_REF_DTYPE, Flag, Kind, Origin, Phase
 from trnscope.schema.tables import TABLES, Column, Table
 from trnscope.schema.version import PROFILE_SCHEMA_VERSION, SCHEMA_VERSION
 
 __all__ = [
     "LOG_DTYPE",
+    "MEMORY_EVENT_DTYPE",
     "PROFILE_SCHEMA_VERSION",
     "SCHEMA_VERSION",
     "TABLES",

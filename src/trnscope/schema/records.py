@@ -104,3 +104,24 @@ TENSOR_REF_DTYPE: Final = np.dtype([("storage", "<u8")])
 """Storage ids, inputs then outputs, of a record: `refs[r.tensors : r.tensors + r.n_inputs + r.n_outputs]`.
 A storage id is unique in the process and never used again. Shapes, strides, dtypes, offsets and the other details of
 an op are part of its signature."""
+
+
+MEMORY_EVENT_DTYPE: Final = np.dtype(
+    {
+        "names": [
+            "time_ns",  # host, Unix ns; 0 for a storage that existed before the log was switched on
+            "storage",  # id, never used again in the process
+            "address",  # virtual HBM address, 0 for an empty storage
+            "bytes",  # requested
+            "block_bytes",  # after rounding to a size class
+            "allocated_bytes",  # of the device, after the event
+            "reserved_bytes",  # of the device, after the event
+            "device",
+            "is_free",  # 1 when the storage is freed, 0 when it is allocated
+        ],
+        "formats": ["<i8", "<u8", "<u8", "<i8", "<i8", "<i8", "<i8", "<i2", "u1"],
+        "offsets": [0, 8, 16, 24, 32, 40, 48, 56, 58],
+        "itemsize": 64,
+    }
+)
+"""Allocations and frees of device memory. Mirrors the C++ struct `trnscope::MemoryEvent` (a test compares the two)."""

@@ -9,5 +9,7 @@ void bind_device(pybind11::module_& module);
 void bind_records(pybind11::module_& module);
 void bind_folding(pybind11::module_& module);
 void bind_kineto(pybind11::module_& module);
+void bind_memory(pybind11::module_& module);
+void bind_random(pybind11::module_& module);
 
 }  // namespace trnscope

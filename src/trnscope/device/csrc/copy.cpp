@@ -5,6 +5,8 @@
 
 #include <ATen/ops/_local_scalar_dense.h>
 
+#include <limits>
+
 namespace trnscope {
 namespace {
 
@@ -15,6 +17,7 @@ at::Tensor on_host(const at::Tensor& tensor) { return is_neuron(tensor) ? host_v
 int64_t transfer_bytes(const at::Tensor& destination) { return static_cast<int64_t>(destination.nbytes()); }
 
 void copy_values(const c10::OperatorHandle& op, at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+  initialize();
   const bool to_neuron = is_neuron(self);
   const bool from_neuron = is_neuron(source);
   OpRecording recording(op);
@@ -22,13 +25,19 @@ void copy_values(const c10::OperatorHandle& op, at::Tensor& self, const at::Tens
     const c10::IValue arguments[] = {self, source, non_blocking};
     recording.inputs(arguments);
   }
-  auto host = on_host(self);
-  host.copy_(on_host(source));
+  if (C10_UNLIKELY(settings().shapes_only)) {
+    // the host gets marks, not numbers that look computed
+    if (!to_neuron && self.is_floating_point()) self.fill_(std::numeric_limits<double>::quiet_NaN());
+  } else {
+    auto host = on_host(self);
+    host.copy_(on_host(source));
+  }
   if (!recording.live()) return;
   const c10::IValue results[] = {self};
   recording.outputs(results);
   const auto device = (to_neuron ? self : source).device().index();
   uint8_t flags = settings().launch_blocking ? flag::blocking : 0;
+  if (settings().shapes_only) flags |= flag::shapes_only;
   auto kind = Kind::op;
   if (!from_neuron) kind = Kind::copy_h2d;
   else if (!to_neuron) kind = Kind::copy_d2h;
@@ -62,6 +71,10 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
     const c10::IValue arguments[] = {self};
     recording.inputs(arguments);
   }
+  TORCH_CHECK_NOT_IMPLEMENTED(!settings().shapes_only,
+                              "aten::_local_scalar_dense (item() and the like) needs a value, and "
+                              "TRNSCOPE_COMPUTE=shapes computes none. Run with TRNSCOPE_COMPUTE=values, or do not ask "
+                              "for the value.");
   const auto value = at::_local_scalar_dense(host_view(self));
   if (recording.live()) {
     const auto device = self.device().index();

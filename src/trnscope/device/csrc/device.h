@@ -21,6 +21,14 @@ struct Settings {
 const Settings& settings() noexcept;
 void configure(const Settings& chosen);
 
+// Where kernels run: on the CPU, or on the meta device when no values are computed.
+inline c10::DeviceType host_device_type() noexcept { return settings().shapes_only ? c10::kMeta : c10::kCPU; }
+
+// Marks the device as used. Throws in a child that was forked after its parent had used it.
+void initialize();
+bool is_initialized() noexcept;
+bool is_in_bad_fork() noexcept;
+
 c10::DeviceIndex current_device() noexcept;
 // Returns the previous index. Throws for an index that does not exist.
 c10::DeviceIndex exchange_device(c10::DeviceIndex index);

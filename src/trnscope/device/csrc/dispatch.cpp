@@ -1,6 +1,5 @@
 #include "dispatch.h"
 
-#include "recorder.h"
 #include "streams.h"
 
 namespace trnscope {
@@ -16,23 +15,38 @@ void RecordedKernel::operator()(const c10::OperatorHandle& op, c10::DispatchKeyS
   OpRecording recording(op);
   if (recording.live()) recording.inputs(torch::jit::last(*stack, traits_.arguments));
   HostCall call(op, traits_, *stack);
-  constexpr auto kHost = c10::DispatchKeySet(c10::DispatchKey::CPU);
-  if (host_.isValid())
-    host_.callBoxed(op, kHost, stack);
+  if (C10_UNLIKELY(settings().shapes_only))
+    infer_shapes(op, stack);
+  else if (host_.isValid())
+    host_.callBoxed(op, host_keys(), stack);
   else
-    op.redispatchBoxed(kHost, stack);
+    op.redispatchBoxed(host_keys(), stack);
   call.finish();
   if (!recording.live()) return;
   recording.outputs(torch::jit::last(*stack, traits_.returns));
   uint8_t flags = traits_.writes ? flag::mutates : 0;
+  if (settings().shapes_only) flags |= flag::shapes_only;
   if (traits_.answers_host || settings().launch_blocking) flags |= flag::blocking;
-  recording.commit(Kind::op, call.device(), current_queue(call.device()), 0, flags);
+  recording.commit(Kind::op, call.device(), current_queue(call.device()), 0, flags, origin_);
+}
+
+void RecordedKernel::infer_shapes(const c10::OperatorHandle& op, torch::jit::Stack* stack) const {
+  TORCH_CHECK_NOT_IMPLEMENTED(!traits_.answers_host, op.operator_name(),
+                              " needs values, and TRNSCOPE_COMPUTE=shapes computes none. Run with "
+                              "TRNSCOPE_COMPUTE=values, or take this op out of what is estimated.");
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::Meta))
+    op.redispatchBoxed(host_keys(), stack);
+  else if (host_.isValid())
+    host_.callBoxed(op, host_keys(), stack);
+  else
+    TORCH_CHECK_NOT_IMPLEMENTED(false, op.operator_name(),
+                                " has no shape function, which TRNSCOPE_COMPUTE=shapes needs. Run with "
+                                "TRNSCOPE_COMPUTE=values.");
 }
 
 torch::CppFunction recorded_kernel(const c10::OperatorHandle& op, c10::KernelFunction host) {
-  auto kernel = host.isValid() ? std::make_unique<RecordedKernel>(op, std::move(host))
-                               : std::make_unique<RecordedKernel>(op);
-  return torch::CppFunction::makeFromBoxedKernel(c10::BoxedKernel::makeFromFunctor(std::move(kernel)));
+  return torch::CppFunction::makeFromBoxedKernel(
+      c10::BoxedKernel::makeFromFunctor(std::make_unique<RecordedKernel>(op, std::move(host))));
 }
 
 int64_t register_host_kernels() {

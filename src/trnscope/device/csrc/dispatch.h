@@ -2,6 +2,7 @@
 #pragma once
 
 #include "host_call.h"
+#include "recorder.h"
 
 #include <torch/library.h>
 
@@ -10,16 +11,19 @@ namespace trnscope {
 // The recorded execution of one op: `compute` runs its values on CPU tensors that stand for the neuron ones.
 class RecordedKernel : public c10::OperatorKernel {
  public:
-  // Runs the op's own CPU kernel.
-  explicit RecordedKernel(const c10::OperatorHandle& op) : traits_(op) {}
-  // Runs `host`, a function over CPU tensors with the signature of the op.
-  RecordedKernel(const c10::OperatorHandle& op, c10::KernelFunction host) : traits_(op), host_(std::move(host)) {}
+  // Runs `host`, a function over CPU tensors with the signature of the op; without one, the op's own CPU kernel.
+  RecordedKernel(const c10::OperatorHandle& op, c10::KernelFunction host, Origin origin = Origin::eager)
+      : traits_(op), host_(std::move(host)), origin_(origin) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) const;
 
  private:
+  // Runs the op on meta tensors.
+  void infer_shapes(const c10::OperatorHandle& op, torch::jit::Stack* stack) const;
+
   OpTraits traits_;
   c10::KernelFunction host_;
+  Origin origin_;
 };
 
 torch::CppFunction recorded_kernel(const c10::OperatorHandle& op, c10::KernelFunction host);

@@ -17,6 +17,10 @@ struct EventState {
   std::atomic<int64_t> recording{0};
 };
 
+int64_t recording_of(void* event) {
+  return event == nullptr ? 0 : static_cast<EventState*>(event)->recording.load();
+}
+
 class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
   c10::DeviceType type() const override { return kNeuron; }
@@ -55,26 +59,25 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
     delete static_cast<EventState*>(event);
   }
-  double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
-    TORCH_CHECK(recording_of(start) != 0 && recording_of(end) != 0, "Event has not been recorded");
-    return static_cast<double>(event_time_ns(recording_of(end)) - event_time_ns(recording_of(start))) * 1e-6;
-  }
+  double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override { return elapsed_ms(start, end); }
 
   bool queryStream(const c10::Stream&) const override { return true; }
   void synchronizeStream(const c10::Stream& stream) const override {
     record_host(Kind::stream_sync, stream.device_index(), queue_of(stream), 0);
   }
   void synchronizeDevice(const c10::DeviceIndex device) const override {
+    initialize();
     record_host(Kind::device_sync, checked_device(device), 0, 0);
-  }
-
- private:
-  static int64_t recording_of(void* event) {
-    return event == nullptr ? 0 : static_cast<EventState*>(event)->recording.load();
   }
 };
 
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 
 }  // namespace
+
+double elapsed_ms(void* start, void* end) {
+  TORCH_CHECK(recording_of(start) != 0 && recording_of(end) != 0, "Event has not been recorded");
+  return static_cast<double>(event_time_ns(recording_of(end)) - event_time_ns(recording_of(start))) * 1e-6;
+}
+
 }  // namespace trnscope

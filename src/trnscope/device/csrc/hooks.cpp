@@ -26,11 +26,9 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t nbytes) const override {
     auto* impl = storage.unsafeGetStorageImpl();
     TORCH_CHECK(impl->resizable(), "Trying to resize storage that is not resizable");
-    const auto previous = exchange_device(storage.device().index());
-    auto grown = allocator().allocate(nbytes);
-    uncheck_set_device(previous);
+    auto grown = allocate_on(storage.device().index(), nbytes);
     const auto kept = std::min(nbytes, impl->nbytes());
-    if (kept != 0) std::memcpy(grown.mutable_get(), impl->data(), kept);
+    if (kept != 0 && !settings().shapes_only) std::memcpy(grown.mutable_get(), impl->data(), kept);
     impl->set_data_ptr_noswap(std::move(grown));
     impl->set_nbytes(nbytes);
   }

@@ -4,6 +4,7 @@
 #include "generator.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
@@ -13,11 +14,21 @@ namespace {
 
 bool is_neuron(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl()->is_privateuseone(); }
 
-// Turns a CPU storage into a neuron storage in place: no second StorageImpl is needed.
+// Device memory that takes over what a kernel allocated.
+c10::DataPtr take_over(c10::StorageImpl& storage, c10::DeviceIndex device) {
+  if (settings().shapes_only) return allocate_on(device, storage.nbytes());
+  return adopt(storage.set_data_ptr(c10::DataPtr(nullptr, c10::Device(c10::kCPU))), storage.nbytes(), device);
+}
+
+// Turns a host storage into a neuron storage in place: no second StorageImpl is needed.
 void adopt_storage(c10::StorageImpl& storage, c10::DeviceIndex device) {
-  auto memory = storage.set_data_ptr(c10::DataPtr(nullptr, c10::Device(c10::kCPU)));
-  storage.set_data_ptr_noswap(adopt(std::move(memory), storage.nbytes(), device));
+  storage.set_data_ptr_noswap(take_over(storage, device));
   storage.set_allocator(&allocator());
+}
+
+bool outgrown(const c10::StorageImpl& alias, const c10::StorageImpl& storage) {
+  if (alias.nbytes() != storage.nbytes()) return true;
+  return !settings().shapes_only && alias.data() != storage.data();
 }
 
 void move_to_storage(c10::TensorImpl& tensor, c10::Storage storage, c10::DeviceIndex device) {
@@ -39,8 +50,10 @@ OpTraits::OpTraits(const c10::OperatorHandle& op)
     if (argument.name() == "indices" && argument.type()->kind() == c10::TypeKind::ListType) indexes = true;
   }
   for (const auto& result : schema.returns()) {
-    const auto kind = result.type()->kind();
-    if (kind != c10::TypeKind::TensorType && kind != c10::TypeKind::ListType) answers_host = true;
+    // a SymInt is a size, known without values
+    const auto kind = result.real_type()->kind();
+    if (kind != c10::TypeKind::TensorType && kind != c10::TypeKind::ListType && kind != c10::TypeKind::SymIntType)
+      answers_host = true;
   }
   static const char* const sized_by_values[] = {
       "aten::nonzero", "aten::masked_select", "aten::_unique", "aten::_unique2", "aten::unique_dim",
@@ -53,7 +66,7 @@ OpTraits::OpTraits(const c10::OperatorHandle& op)
 
 at::Tensor host_view(const at::Tensor& tensor) {
   auto* impl = tensor.unsafeGetTensorImpl();
-  auto keys = c10::DispatchKeySet(c10::DispatchKey::CPU);
+  auto keys = host_keys();
   if (impl->is_conj()) keys = keys.add(c10::DispatchKey::Conjugate);
   if (impl->is_neg()) keys = keys.add(c10::DispatchKey::Negative);
   auto view = c10::make_intrusive<c10::TensorImpl>(
@@ -66,13 +79,14 @@ at::Tensor host_view(const at::Tensor& tensor) {
 at::Tensor to_device(at::Tensor host, c10::DeviceIndex device) {
   auto* impl = host.unsafeGetTensorImpl();
   const auto& storage = impl->unsafe_storage();
-  if (storage.device_type() == c10::kCPU) adopt_storage(*storage.unsafeGetStorageImpl(), device);
+  if (storage.device_type() != kNeuron) adopt_storage(*storage.unsafeGetStorageImpl(), device);
   move_to_storage(*impl, storage, device);
   return host;
 }
 
 HostCall::HostCall(const c10::OperatorHandle& op, const OpTraits& traits, torch::jit::Stack& stack)
     : op_(op), traits_(traits), stack_(stack) {
+  initialize();
   const auto arguments = torch::jit::last(stack_, traits_.arguments);
   for (const auto& value : arguments) find_device(value);
   if (device_ < 0) device_ = current_device();
@@ -89,7 +103,7 @@ HostCall::HostCall(const c10::OperatorHandle& op, const OpTraits& traits, torch:
     if (type->kind() == c10::TypeKind::GeneratorType)
       value = host_generator(value.isGenerator() ? value.toGenerator() : default_generator(device_));
     else if (value.isDevice() && value.toDevice().type() == kNeuron)
-      value = c10::Device(c10::kCPU);
+      value = c10::Device(host_device_type());
   }
 }
 
@@ -121,7 +135,11 @@ void HostCall::find_device(const c10::IValue& value) {
 }
 
 at::Tensor HostCall::present(at::Tensor tensor) {
-  if (!tensor.defined() || !is_neuron(tensor)) return tensor;
+  if (!tensor.defined()) return tensor;
+  if (!is_neuron(tensor)) {
+    const bool has_twin = settings().shapes_only && tensor.dim() != 0 && tensor.device().type() == c10::kCPU;
+    return has_twin ? at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta)) : tensor;
+  }
   for (const auto& known : presented_)
     if (known.device.is_same(tensor)) return known.host;
   auto host = host_view(tensor);
@@ -149,11 +167,10 @@ void HostCall::carry_over(const Presented& argument) {
   auto* host = argument.host.unsafeGetTensorImpl();
   auto* storage = device->unsafe_storage().unsafeGetStorageImpl();
   auto* alias = host->unsafe_storage().unsafeGetStorageImpl();
-  if (alias->data() != storage->data() || alias->nbytes() != storage->nbytes()) {
-    // out= outgrew its memory: the new bytes become the neuron storage's
+  if (outgrown(*alias, *storage)) {
+    // the new bytes become the neuron storage's
     const auto nbytes = alias->nbytes();
-    auto memory = alias->set_data_ptr(c10::DataPtr(nullptr, c10::Device(c10::kCPU)));
-    storage->set_data_ptr_noswap(adopt(std::move(memory), nbytes, device_));
+    storage->set_data_ptr_noswap(take_over(*alias, device_));
     storage->set_nbytes(nbytes);
   }
   if (host->sizes() != device->sizes() || host->strides() != device->strides() ||
@@ -164,6 +181,9 @@ void HostCall::carry_over(const Presented& argument) {
 at::Tensor HostCall::return_to_device(at::Tensor tensor) {
   if (!tensor.defined() || is_neuron(tensor)) return tensor;
   auto* impl = tensor.unsafeGetTensorImpl();
+  TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == at::kStrided && !tensor.is_quantized(), op_.operator_name(),
+                              ": the neuron device has no ", tensor.is_quantized() ? "quantized" : "sparse",
+                              " tensors. Move the tensor to the CPU first.");
   const auto& storage = impl->unsafe_storage();
   for (const auto& argument : presented_) {
     if (argument.host.is_same(tensor)) return argument.device;

@@ -2,7 +2,7 @@
 //
 // Every neuron tensor on the stack is presented to the kernel as a CPU tensor over the same bytes; what the kernel
 // returns becomes a neuron tensor again: the argument itself (in-place and out= ops), a view of an argument's
-// storage, or fresh memory that is taken over.
+// storage, or fresh memory that is taken over. When no values are computed, meta tensors take the place of CPU ones.
 #pragma once
 
 #include "device.h"
@@ -59,9 +59,14 @@ class HostCall {
   c10::SmallVector<Presented, 6> presented_;
 };
 
-// A CPU tensor over the same bytes.
+// The dispatch keys of host tensors.
+inline c10::DispatchKeySet host_keys() noexcept {
+  return c10::DispatchKeySet(settings().shapes_only ? c10::DispatchKey::Meta : c10::DispatchKey::CPU);
+}
+
+// A CPU (or meta) tensor over the same bytes.
 at::Tensor host_view(const at::Tensor& tensor);
-// Takes over a CPU tensor, with its memory, as a neuron tensor. The tensor must not be used as a CPU one again.
+// Takes over a CPU (or meta) tensor, with its memory, as a neuron tensor. The tensor must not be used as a CPU one again.
 at::Tensor to_device(at::Tensor host, c10::DeviceIndex device);
 
 }  // namespace trnscope

@@ -3,7 +3,10 @@
 #include "build_torch_version.h"
 #include "device.h"
 #include "dispatch.h"
-#include "generator.h"
+#include "fallback.h"
+#include "streams.h"
+
+#include <pybind11/stl.h>
 
 namespace trnscope {
 namespace {
@@ -24,10 +27,13 @@ void bind_device(pybind11::module_& module) {
       pybind11::kw_only(), pybind11::arg("device_count"), pybind11::arg("hbm_bytes"), pybind11::arg("shapes_only"),
       pybind11::arg("launch_blocking"), pybind11::arg("multiple_streams"));
   module.def("register_host_kernels", &register_host_kernels);
-  module.def("manual_seed", [](int device, uint64_t seed) {
-    auto generator = default_generator(static_cast<c10::DeviceIndex>(device));
-    std::lock_guard guard(generator.mutex());
-    generator.set_current_seed(seed);
+  module.def("fallback_ops", &fallback_ops);
+  module.def("clear_fallback_ops", &clear_fallback_ops);
+  module.def("initialize", &initialize);
+  module.def("is_initialized", &is_initialized);
+  module.def("is_in_bad_fork", &is_in_bad_fork);
+  module.def("elapsed_ms", [](uintptr_t start, uintptr_t end) {
+    return elapsed_ms(reinterpret_cast<void*>(start), reinterpret_cast<void*>(end));
   });
   module.def("device_count", [] { return static_cast<int>(settings().device_count); });
   module.def("current_device", [] { return static_cast<int>(current_device()); });
@@ -40,4 +46,6 @@ PYBIND11_MODULE(_C, module) {
   module.doc() = "The neuron device of trnscope: memory, dispatch, records.";
   trnscope::bind_device(module);
   trnscope::bind_records(module);
+  trnscope::bind_memory(module);
+  trnscope::bind_random(module);
 }

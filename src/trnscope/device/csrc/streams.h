@@ -16,4 +16,7 @@ c10::Stream new_stream(c10::DeviceIndex device, int priority);
 int16_t queue_of(const c10::Stream& stream) noexcept;
 inline int16_t current_queue(c10::DeviceIndex device) noexcept { return queue_of(current_stream(device)); }
 
+// Modelled device time between two recorded events, given as PyTorch's event objects hold them.
+double elapsed_ms(void* start, void* end);
+
 }  // namespace trnscope
