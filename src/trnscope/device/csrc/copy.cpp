@@ -4,6 +4,7 @@
 #include "streams.h"
 
 #include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/record_function.h>
 
 #include <limits>
 
@@ -29,6 +30,7 @@ void copy_values(const c10::OperatorHandle& op, at::Tensor& self, const at::Tens
     // the host gets marks, not numbers that look computed
     if (!to_neuron && self.is_floating_point()) self.fill_(std::numeric_limits<double>::quiet_NaN());
   } else {
+    const at::RecordFunctionGuard unprofiled(false);
     auto host = on_host(self);
     host.copy_(on_host(source));
   }
@@ -75,6 +77,7 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
                               "aten::_local_scalar_dense (item() and the like) needs a value, and "
                               "TRNSCOPE_COMPUTE=shapes computes none. Run with TRNSCOPE_COMPUTE=values, or do not ask "
                               "for the value.");
+  const at::RecordFunctionGuard unprofiled(false);
   const auto value = at::_local_scalar_dense(host_view(self));
   if (recording.live()) {
     const auto device = self.device().index();

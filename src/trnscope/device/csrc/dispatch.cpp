@@ -2,6 +2,8 @@
 
 #include "streams.h"
 
+#include <ATen/record_function.h>
+
 namespace trnscope {
 
 c10::OperatorHandle aten_op(std::string_view name_and_overload) {
@@ -15,12 +17,16 @@ void RecordedKernel::operator()(const c10::OperatorHandle& op, c10::DispatchKeyS
   OpRecording recording(op);
   if (recording.live()) recording.inputs(torch::jit::last(*stack, traits_.arguments));
   HostCall call(op, traits_, *stack);
-  if (C10_UNLIKELY(settings().shapes_only))
-    infer_shapes(op, stack);
-  else if (host_.isValid())
-    host_.callBoxed(op, host_keys(), stack);
-  else
-    op.redispatchBoxed(host_keys(), stack);
+  {
+    // what the host kernel calls is not what the device does: it stays out of profiles
+    const at::RecordFunctionGuard unprofiled(false);
+    if (C10_UNLIKELY(settings().shapes_only))
+      infer_shapes(op, stack);
+    else if (host_.isValid())
+      host_.callBoxed(op, host_keys(), stack);
+    else
+      op.redispatchBoxed(host_keys(), stack);
+  }
   call.finish();
   if (!recording.live()) return;
   recording.outputs(torch::jit::last(*stack, traits_.returns));
