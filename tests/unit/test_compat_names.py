@@ -35,9 +35,11 @@ from torch_neuronx.profiling import NeuronConfig, NeuronProfiler, ProfileMode
 from torch_neuronx.neuron_dynamo_backend.backend import neuron_backend
 assert torch_neuronx.NeuronProfiler is NeuronProfiler is trnscope.profiling.NeuronProfiler
 assert torch_neuronx.neuron.synchronize is torch.neuron.synchronize is torch_neuronx.synchronize
-print(torch_neuronx.device_count() == torch.neuron.device_count())
+assert torch_neuronx.memory.memory_stats is torch.neuron.memory_stats
+missing = [n for n in (*torch_neuronx.OF_NEURON, *torch_neuronx.SUBMODULES) if not hasattr(torch_neuronx, n)]
+print(missing, torch_neuronx.device_count() == torch.neuron.device_count())
 """
-    assert printed(code) == "True\n"
+    assert printed(code) == "[] True\n"
 
 
 def test_a_script_for_the_real_backend_computes() -> None:
@@ -48,9 +50,9 @@ if hasattr(torch, "neuron") and hasattr(torch.neuron, "synchronize"):
     x = torch.arange(4.0, device="neuron")
     y = (x * 2).sum()
     torch.neuron.synchronize()
-    print(y.item())
+    print(y.item(), torch_neuronx.get_fallback_ops())
 """
-    assert printed(code) == "12.0\n"
+    assert printed(code) == "12.0 []\n"
 
 
 def test_names_that_do_not_exist_are_no() -> None:

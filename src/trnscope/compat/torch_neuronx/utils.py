@@ -1,0 +1,5 @@
+"""Names of `torch_neuronx.utils`."""
+
+from trnscope.device.indices import device_index as _get_device_index
+
+__all__ = ["_get_device_index"]
