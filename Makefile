@@ -22,7 +22,7 @@ endif
 
 SOURCES := $(shell find src/trnscope/device/csrc -name '*.cpp' -o -name '*.h' ! -name build_torch_version.h)
 
-.PHONY: demo test lint types layers unit test-ops bench fidelity docs golden clean
+.PHONY: demo test lint types layers unit test-ops bench fidelity docs golden clean fuzz
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/extension.stamp

@@ -16,6 +16,7 @@ from trnscope import TrnscopeError, __version__
 COMMANDS: Final = {
     "run": ("run", "run a script on the modelled device and profile it"),
     "doctor": ("doctor", "check this environment and say how to mend it"),
+    "export": ("export", "write a trace in another format"),
     "import": ("import_", "read traces of any format into tables"),
     "info": ("info", "what a trace holds, and what had to be repaired"),
     "sql": ("sql", "ask a trace with SQL"),

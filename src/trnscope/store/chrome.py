@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from trnscope.schema.events import (
     CATEGORY_KINDS,
@@ -261,8 +262,8 @@ class ChromeReader:
         self._count_flags(batch)
         slices = placed & (phase == ord("X"))
         others = np.flatnonzero(placed & ~slices)
-        keep_tracks = np.flatnonzero(placed & ~is_metadata)
-        batch.track = self._track_ids(batch, keep_tracks)
+        on_tracks = np.flatnonzero(placed & ~is_metadata & (phase != ord("C")))
+        batch.track = self._track_ids(batch, on_tracks)
         if slices.any():
             self._slices(batch, np.flatnonzero(slices), repairs)
         if len(others):
@@ -419,7 +420,8 @@ class ChromeReader:
                 for i in chosen:
                     self._metadata(batch, int(i))
             elif letter == "C":
-                self._window(batch.track[chosen], batch.rows[chosen, Field.TS], batch.rows[chosen, Field.TS])
+                times = batch.rows[chosen, Field.TS]
+                self._window(np.empty(0, np.int64), times, times)
                 for i in chosen:
                     write_counter(
                         self._tables,
@@ -546,7 +548,13 @@ class _Batch:
         starts = np.ascontiguousarray(self.rows[selected, start_column])
         stops = np.ascontiguousarray(self.rows[selected, start_column + 1])
         quoted = (starts >= 0) & (self.buffer[starts] == ord('"'))
-        return self._strings(starts + quoted, stops - quoted, starts >= 0)
+        plain = self._strings(starts + quoted, stops - quoted, starts >= 0)
+        if not pc.any(pc.match_substring(plain, "\\")).as_py():
+            return plain
+        literals = zip(plain.to_pylist(), quoted.tolist(), strict=True)
+        return pa.array(
+            [_literal_text(f'"{t}"'.encode()) if in_quotes and t is not None else t for t, in_quotes in literals]
+        )
 
     def args(self, selected: Int64s) -> pa.Array:
         """Arguments as JSON text; keys of the event that have no column are added under `event`."""

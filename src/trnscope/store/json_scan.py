@@ -101,7 +101,7 @@ _CORRELATION, _EXTERNAL, _DEVICE, _STREAM, _SEQUENCE, _FORWARD = 19, 20, 21, 22,
 _LIMIT: Final = 9_000_000_000_000_000
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _space(buf, pos, end):  # type: ignore[no-untyped-def]
     while pos < end:
         c = byte_at(buf, pos)
@@ -281,7 +281,7 @@ def _nested(buf, pos, end, stack):  # type: ignore[no-untyped-def]
             pos += 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _value(buf, pos, end, stack):  # type: ignore[no-untyped-def]
     """`_nested`, with scalars, the common case, on a short path."""
     c = byte_at(buf, pos)

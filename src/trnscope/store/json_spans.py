@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from trnscope.store.simd import byte_at
+from trnscope.store.simd import byte_at, copy_bytes, word_at
 
 
 @njit(cache=True, nogil=True)
@@ -23,9 +23,15 @@ def intern_spans(buf, starts, stops, ids, table):  # type: ignore[no-untyped-def
             ids[i] = -1
             continue
         size = stops[i] - s
-        h = np.uint64(14695981039346656037)
-        for k in range(s, stops[i]):
-            h = (h ^ np.uint64(byte_at(buf, k))) * np.uint64(1099511628211)
+        h = np.uint64(14695981039346656037) ^ np.uint64(size)
+        for k in range(0, size - 7, 8):
+            h = (h ^ np.uint64(word_at(buf, s + k))) * np.uint64(0x9E3779B97F4A7C15)
+            h ^= h >> np.uint64(32)
+        rest = size & 7
+        if rest:
+            tail = np.uint64(word_at(buf, stops[i] - rest)) & ((np.uint64(1) << np.uint64(8 * rest)) - np.uint64(1))
+            h = (h ^ tail) * np.uint64(0x9E3779B97F4A7C15)
+            h ^= h >> np.uint64(32)
         slot = np.int64((h ^ (h >> np.uint64(29))) & np.uint64(mask))
         while True:
             entry = table[slot]
@@ -38,10 +44,15 @@ def intern_spans(buf, starts, stops, ids, table):  # type: ignore[no-untyped-def
             o = starts[first[entry]]
             if stops[first[entry]] - o == size:
                 same = True
-                for k in range(size):
-                    if byte_at(buf, o + k) != byte_at(buf, s + k):
+                for k in range(0, size - 7, 8):
+                    if word_at(buf, o + k) != word_at(buf, s + k):
                         same = False
                         break
+                if same:
+                    for k in range(size & ~7, size):
+                        if byte_at(buf, o + k) != byte_at(buf, s + k):
+                            same = False
+                            break
                 if same:
                     ids[i] = entry
                     break
@@ -63,5 +74,5 @@ def gather_spans(buf, starts, stops):  # type: ignore[no-untyped-def]
     data = np.empty(total, np.uint8)
     for i in range(n):
         if starts[i] >= 0:
-            data[offsets[i] : offsets[i + 1]] = buf[starts[i] : stops[i]]
+            copy_bytes(data, np.int64(offsets[i]), buf, starts[i], stops[i] - starts[i])
     return offsets, data

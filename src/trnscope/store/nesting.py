@@ -180,12 +180,13 @@ class NestingPass:
             )
 
     def _query(self) -> str | None:
-        codes = " ".join(f"WHEN '{kind}' THEN {code}" for code, kind in enumerate(SLICE_KINDS))
+        # only the kinds that the sweep treats differently have a code of their own
+        codes = " ".join(f"WHEN '{SLICE_KINDS[code]}' THEN {code}" for code in (_OP, _ANNOTATION, _PYTHON))
         parts = []
         slices = self._path(SLICE.name)
         if slices.exists():
             parts.append(
-                f"SELECT track_id, start_ns, duration_ns, slice_id, CASE kind {codes} END::BIGINT AS kind "
+                f"SELECT track_id, start_ns, duration_ns, slice_id, (CASE kind {codes} ELSE 0 END)::BIGINT AS kind "
                 f"FROM read_parquet({path_literal(slices)})"
             )
         for table in (FLOW_POINT, INSTANT):

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 PADDING: Final = 16
@@ -59,6 +60,32 @@ def special_mask(_typing: Any, array: Any, position: Any) -> Any:  # noqa: ARG00
         return builder.or_(low_bits, builder.shl(high_bits, ir.Constant(wide, 16)))
 
     return types.int64(array, types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def word_at(_typing: Any, array: Any, position: Any) -> Any:  # noqa: ARG001
+    """Eight bytes from position on as a little-endian int64."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _address(context, builder, signature.args[0], args[0], args[1])
+        load = builder.load(builder.bitcast(pointer, ir.IntType(64).as_pointer()))
+        load.align = 1
+        return load
+
+    return types.int64(array, types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def copy_bytes(_typing: Any, target: Any, at: Any, source: Any, start: Any, size: Any) -> Any:  # noqa: ARG001
+    """`target[at : at + size] = source[start : start + size]` for uint8 arrays, unchecked."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        into = _address(context, builder, signature.args[0], args[0], args[1])
+        origin = _address(context, builder, signature.args[2], args[2], args[3])
+        cgutils.raw_memcpy(builder, into, origin, args[4], 1)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]

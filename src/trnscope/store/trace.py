@@ -9,11 +9,14 @@ from typing import Any, Final, Self
 import duckdb
 
 from trnscope.errors import TrnscopeError
+from trnscope.schema.capture import CaptureLayout
 from trnscope.schema.events import EVENT_MODEL_VERSION, EVENT_TABLES
 from trnscope.schema.tables import TABLES, Table
+from trnscope.store.capture import open_capture
 from trnscope.store.engine import connect, identifier, path_literal
 from trnscope.store.importer import MANIFEST, ProgressFactory, default_directory, import_traces
 from trnscope.store.query import Result
+from trnscope.store.views import connect as connect_capture
 
 _DUCKDB_TYPES: Final = {
     "int64": "BIGINT",
@@ -45,6 +48,21 @@ class Trace:
         self._connection = connect()
         self.tables: Mapping[str, TableInfo] = dict(self._create_views())
 
+    @classmethod
+    def of_capture(cls, directory: Path) -> Self:
+        """A capture of trnscope's own: its tables under their own names, without sources."""
+        capture = open_capture(directory)
+        trace = cls.__new__(cls)
+        trace.directory = directory
+        trace.manifest = {"sources": [], "skipped": {}, "capture": capture.manifest}
+        trace._connection = connect_capture(capture)
+        names = trace._connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+        trace.tables = {
+            name: TableInfo(name, capture.manifest.counts.get(name, 0), TABLES[name].doc if name in TABLES else "")
+            for (name,) in sorted(names)
+        }
+        return trace
+
     @property
     def sources(self) -> list[dict[str, Any]]:
         """Per imported file: its row of Source, linking report, rows per table, repairs."""
@@ -60,6 +78,11 @@ class Trace:
                 f"the query failed: {str(error).splitlines()[0]}", f"tables: {', '.join(sorted(self.tables))}"
             ) from None
         return Result(relation)
+
+    def stream(self, query: str, batch_rows: int = 16384) -> Iterator[tuple[Any, ...]]:
+        """Rows of a query, in bounded memory."""
+        for batch in self._connection.sql(query).to_arrow_reader(batch_rows):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
     def close(self) -> None:
         """Free the database."""
@@ -139,11 +162,13 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 def open_trace(
     path: str | Path, *, progress: ProgressFactory = lambda _path, _index, _count: lambda _bytes: None
 ) -> Trace:
-    """Open an import directory, or a trace file or directory, which is imported first if it is not yet."""
+    """Open an import directory or a capture, or a trace file or directory, which is imported first if it is not yet."""
     path = Path(path)
     if (path / MANIFEST).exists():
         return Trace(path)
     if not path.exists():
         raise TrnscopeError(f"{path}: no such file or directory", "check the path")
+    if (path / CaptureLayout.MANIFEST).exists():
+        return Trace.of_capture(path)
     result = import_traces([path], default_directory(path), progress=progress)
     return Trace(result.directory)
