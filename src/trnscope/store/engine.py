@@ -15,7 +15,7 @@ def connect(memory_limit: str = QUERY_MEMORY, spill: Path | None = None, threads
     """A connection without a database file. What exceeds the limit spills to `spill` (default: temporary files)."""
     connection = duckdb.connect(":memory:")
     connection.execute(f"SET memory_limit = '{memory_limit}'")
-    connection.execute("SET preserve_insertion_order = false")
+    connection.execute("SET preserve_insertion_order = false; SET enable_progress_bar = false")
     directory = spill if spill is not None else Path(tempfile.gettempdir()) / "trnscope-spill"
     connection.execute(f"SET temp_directory = {literal(str(directory))}")
     if threads is not None:

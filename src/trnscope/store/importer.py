@@ -20,6 +20,7 @@ from trnscope.errors import TrnscopeError
 from trnscope.schema.events import EVENT_MODEL_VERSION, SOURCE
 from trnscope.schema.tables import TABLES
 from trnscope.store.detect import Detected, detect
+from trnscope.store.layout import MANIFEST, ProgressFactory, default_directory
 from trnscope.store.quality import Quality
 from trnscope.store.readers import READERS
 from trnscope.store.source import SourceContext, SourceFacts
@@ -27,15 +28,11 @@ from trnscope.store.table_files import TableFile, TableSet
 from trnscope.store.torch_trace import rank_in_name
 from trnscope.store.tracks import TrackRegistry
 
-MANIFEST: Final = "store.json"
 _SOURCE_MANIFEST: Final = "source.json"
 _IMPORT_VERSION: Final = 1
 """Raised when a reader's result changes: import directories of an older one are made again."""
 
 _SAMPLE: Final = 1 << 20
-
-ProgressFactory = Callable[[Path, int, int], Callable[[int], None]]
-"""(file, its number from 1, number of files) -> takes bytes of decompressed content read so far."""
 
 
 @dataclass(slots=True)
@@ -129,21 +126,6 @@ def _walk(root: Path) -> list[Path]:
             continue
         found.extend(here / name for name in sorted(files) if not name.startswith("."))
     return sorted(found)
-
-
-def default_directory(path: Path) -> Path:
-    """Where an import goes by default: beside the file when that is writable, else the user's cache.
-
-    `TRNSCOPE_CACHE` names another place.
-    """
-    resolved = path.resolve()
-    beside = resolved.parent / f"{resolved.name}.trnscope"
-    cache = os.environ.get("TRNSCOPE_CACHE")
-    if cache is None and (beside.exists() or os.access(resolved.parent, os.W_OK)):
-        return beside
-    base = Path(cache) if cache else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trnscope"
-    digest = hashlib.sha256(str(resolved).encode()).hexdigest()[:12]
-    return base / "imports" / f"{resolved.name}-{digest}"
 
 
 def fingerprint(path: Path, number: int) -> dict[str, Any]:

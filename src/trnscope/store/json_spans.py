@@ -7,6 +7,17 @@ from trnscope.store.simd import byte_at, copy_bytes, word_at
 
 
 @njit(cache=True, nogil=True)
+def _same(buf, one, other, size):  # type: ignore[no-untyped-def]
+    for k in range(0, size - 7, 8):
+        if word_at(buf, one + k) != word_at(buf, other + k):
+            return False
+    for k in range(size & ~7, size):  # noqa: SIM110 (numba compiles no generators)
+        if byte_at(buf, one + k) != byte_at(buf, other + k):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
 def intern_spans(buf, starts, stops, ids, table):  # type: ignore[no-untyped-def]
     """Number equal texts: ids[i] becomes the rank of first appearance of buf[starts[i]:stops[i]], -1 for none.
 
@@ -17,12 +28,18 @@ def intern_spans(buf, starts, stops, ids, table):  # type: ignore[no-untyped-def
     mask = table.shape[0] - 1
     first = np.empty(n, np.int64)
     count = 0
+    # neighbours often repeat: processes and threads nearly always
+    previous = -1
     for i in range(n):
         s = starts[i]
         if s < 0:
             ids[i] = -1
             continue
         size = stops[i] - s
+        if previous >= 0 and size == stops[previous] - starts[previous] and _same(buf, starts[previous], s, size):
+            ids[i] = ids[previous]
+            continue
+        previous = i
         h = np.uint64(14695981039346656037) ^ np.uint64(size)
         for k in range(0, size - 7, 8):
             h = (h ^ np.uint64(word_at(buf, s + k))) * np.uint64(0x9E3779B97F4A7C15)
@@ -42,20 +59,9 @@ def intern_spans(buf, starts, stops, ids, table):  # type: ignore[no-untyped-def
                 count += 1
                 break
             o = starts[first[entry]]
-            if stops[first[entry]] - o == size:
-                same = True
-                for k in range(0, size - 7, 8):
-                    if word_at(buf, o + k) != word_at(buf, s + k):
-                        same = False
-                        break
-                if same:
-                    for k in range(size & ~7, size):
-                        if byte_at(buf, o + k) != byte_at(buf, s + k):
-                            same = False
-                            break
-                if same:
-                    ids[i] = entry
-                    break
+            if stops[first[entry]] - o == size and _same(buf, o, s, size):
+                ids[i] = entry
+                break
             slot = (slot + 1) & mask
     return first[:count]
 

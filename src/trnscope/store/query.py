@@ -7,9 +7,6 @@ from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.feather as pa_feather
-import pyarrow.parquet as pq
 
 from trnscope.errors import TrnscopeError
 
@@ -73,10 +70,16 @@ class Result:
         """To a file: .parquet, .arrow (or .feather) or .csv by its suffix."""
         match path.suffix:
             case ".parquet":
+                import pyarrow.parquet as pq
+
                 pq.write_table(self.arrow(), path, compression="zstd")
             case ".arrow" | ".feather":
+                import pyarrow.feather as pa_feather
+
                 pa_feather.write_feather(self.arrow(), str(path))
             case ".csv":
+                import pyarrow.csv as pa_csv
+
                 pa_csv.write_csv(self.arrow(), path)
             case other:
                 raise TrnscopeError(f"{path}: unknown kind of file {other!r}", "use .parquet, .arrow, .feather or .csv")

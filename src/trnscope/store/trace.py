@@ -14,7 +14,7 @@ from trnscope.schema.events import EVENT_MODEL_VERSION, EVENT_TABLES
 from trnscope.schema.tables import TABLES, Table
 from trnscope.store.capture import open_capture
 from trnscope.store.engine import connect, identifier, path_literal
-from trnscope.store.importer import MANIFEST, ProgressFactory, default_directory, import_traces
+from trnscope.store.layout import MANIFEST, ProgressFactory, default_directory
 from trnscope.store.query import Result
 from trnscope.store.views import connect as connect_capture
 
@@ -170,5 +170,8 @@ def open_trace(
         raise TrnscopeError(f"{path}: no such file or directory", "check the path")
     if (path / CaptureLayout.MANIFEST).exists():
         return Trace.of_capture(path)
+    # the scanner's compiler takes longer to import than an import directory takes to open
+    from trnscope.store.importer import import_traces
+
     result = import_traces([path], default_directory(path), progress=progress)
     return Trace(result.directory)
