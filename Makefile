@@ -60,6 +60,7 @@ fuzz: $(VENV)/extension.stamp
 # Pages that are made from the code; the tests say when one is stale
 docs: $(VENV)/extension.stamp
 	$(BIN)/python tools/schema_page.py
+	$(BIN)/python tools/tutorial.py
 
 # Captures that the tests read; reproducible, so that `git diff` shows what a change of the model means
 golden: $(VENV)/extension.stamp

@@ -15,6 +15,25 @@ def script(tmp_path: Path, text: str) -> Path:
     return path
 
 
+def test_fork_after_use_of_the_device_is_refused(run_script: Run, tmp_path):
+    text = """
+import os, torch
+torch.ones(2, device="neuron")
+pid = os.fork()
+if pid == 0:
+    try:
+        torch.ones(2, device="neuron")
+    except RuntimeError as error:
+        print(error, flush=True)
+        os._exit(7)
+    os._exit(0)
+print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    done = run_script(script(tmp_path, text))
+    assert "'spawn'" in done.stdout
+    assert done.stdout.splitlines()[-1] == "child 7"
+
+
 def test_fork_before_use_of_the_device_works(run_script: Run, tmp_path):
     text = """
 import os, torch
