@@ -4,21 +4,19 @@
 # TORCH_ARGS  arguments for pip when it installs torch, for example --index-url of the CPU builds
 # PIP_ARGS    arguments for pip everywhere
 # MAX_JOBS    C++ compilers at a time
+# DATA        folder of published measurements, for `make fidelity`
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 TORCH_ARGS ?=
 PIP_ARGS ?=
 PYTEST_ARGS ?= -n 2
+DATA ?= ../shared/data
 export MAX_JOBS ?= $(shell nproc)
 
 VENV := .venv
 BIN := $(VENV)/bin
 # torch's build looks ninja up on the path
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-ifneq ($(shell command -v ccache),)
-export CC ?= ccache gcc
-export CXX ?= ccache g++
-endif
 
 SOURCES := $(shell find src/trnscope/device/csrc -name '*.cpp' -o -name '*.h' ! -name build_torch_version.h)
 
@@ -49,9 +47,11 @@ test-ops: $(VENV)/extension.stamp
 
 bench: $(VENV)/extension.stamp
 	$(BIN)/python benchmarks/overhead/overhead.py
+	$(BIN)/python benchmarks/overhead/recording.py
+	$(BIN)/python benchmarks/core/core.py
 
 fidelity: $(VENV)/extension.stamp
-	$(BIN)/python benchmarks/fidelity/fidelity.py
+	$(BIN)/python benchmarks/fidelity/fidelity.py $(DATA)
 
 # Mutated traces against every reader
 fuzz: $(VENV)/extension.stamp

@@ -16,7 +16,7 @@ import pytest
 from trnscope.store.importer import import_traces
 from trnscope.store.trace import Trace
 
-DATA = Path(os.environ.get("TRNSCOPE_TEST_DATA", Path(__file__).parents[4] / "shared" / "data")) / "torch_traces"
+DATA = Path(os.environ.get("TRNSCOPE_TEST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "torch_traces"
 FILES = sorted(DATA.glob("*.json.gz"))
 
 pytestmark = pytest.mark.skipif(not FILES, reason=f"no traces in {DATA}")

@@ -13,7 +13,7 @@ import pytest
 from trnscope.store.importer import import_traces
 from trnscope.store.trace import Trace
 
-DATA = Path(os.environ.get("TRNSCOPE_TEST_DATA", Path(__file__).parents[4] / "shared" / "data")) / "neuron_profile"
+DATA = Path(os.environ.get("TRNSCOPE_TEST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "neuron_profile"
 FILES = sorted(DATA.glob("*.json.gz"))
 
 pytestmark = pytest.mark.skipif(not FILES, reason=f"no profiles in {DATA}")
