@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import duckdb
 
-IMPORT_MEMORY: Final = "160MB"
+IMPORT_MEMORY: Final = "80MB"
 QUERY_MEMORY: Final = "1GB"
 
 

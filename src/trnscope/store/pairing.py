@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from trnscope.schema.events import CATEGORY_KINDS, RAW_EVENT, SLICE
 from trnscope.store.chrome import PHASE_EVENT
-from trnscope.store.engine import connect, path_literal
+from trnscope.store.engine import IMPORT_MEMORY, connect, path_literal
 from trnscope.store.quality import Quality, RepairFlag
 from trnscope.store.table_files import TableSet
 from trnscope.store.tracks import TrackRegistry
@@ -43,7 +43,7 @@ class Pairing:
         self._flush()
 
     def _sorted(self, path: Path, where: str, order: str) -> Iterator[dict[str, Any]]:
-        with connect("160MB", spill=self._tables.directory / "spill", threads=1) as connection:
+        with connect(IMPORT_MEMORY, spill=self._tables.directory / "spill", threads=1) as connection:
             reader = connection.sql(
                 f"SELECT * FROM read_parquet({path_literal(path)}) WHERE {where} ORDER BY {order}"
             ).to_arrow_reader(_BATCH)
