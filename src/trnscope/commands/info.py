@@ -7,7 +7,7 @@ PATH is an import directory, or a trace file or directory, which is imported fir
 import argparse
 from pathlib import Path
 
-from trnscope import __version__
+from trnscope import TrnscopeError, __version__
 from trnscope.reporters import info as reporter
 from trnscope.schema import envelope
 from trnscope.store.information import describe
@@ -23,6 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Describe and print."""
     with open_trace(options.path) as trace:
+        if "Slice" not in trace.tables:
+            raise TrnscopeError(
+                f"{options.path}: a capture of trnscope's own, which needed no import",
+                "use `trnscope summary` or `sql`",
+            )
         described = describe(trace)
     affected = [issue for issue in described["issues"] if issue["affects"]]
     caveats = list(dict.fromkeys(f"{issue['detail']}: {issue['affects']} may be wrong" for issue in affected))
