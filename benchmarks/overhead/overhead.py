@@ -62,7 +62,7 @@ def cases(device: str) -> dict[str, Callable[[], object]]:
     }
 
 
-def measure(rounds: int = 15, calls: int = 5000) -> list[Overhead]:
+def measure(rounds: int = 150, calls: int = 500) -> list[Overhead]:
     host, device = cases("cpu"), cases("neuron")
     results = []
     with torch.no_grad():
@@ -75,8 +75,8 @@ def measure(rounds: int = 15, calls: int = 5000) -> list[Overhead]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--calls", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=150)
+    parser.add_argument("--calls", type=int, default=500)
     options = parser.parse_args()
     torch.set_num_threads(1)
     results = measure(options.rounds, options.calls)
