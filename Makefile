@@ -61,6 +61,7 @@ fuzz: $(VENV)/extension.stamp
 docs: $(VENV)/extension.stamp
 	$(BIN)/python tools/schema_page.py
 	$(BIN)/python tools/tutorial.py
+	$(BIN)/python tools/readme_picture.py
 
 # Captures that the tests read; reproducible, so that `git diff` shows what a change of the model means
 golden: $(VENV)/extension.stamp
