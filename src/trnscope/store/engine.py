@@ -8,6 +8,9 @@ from typing import Any, Final
 import duckdb
 
 IMPORT_MEMORY: Final = "80MB"
+TABLE_MEMORY: Final = "512MB"
+"""For tables of any width: JSON buffers alone take 64 MiB, row groups of a wide Parquet table more."""
+
 QUERY_MEMORY: Final = "1GB"
 
 

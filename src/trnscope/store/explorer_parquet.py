@@ -15,7 +15,7 @@ from trnscope.errors import TrnscopeError
 from trnscope.schema.events import EVENT_TABLES, SLICE
 from trnscope.schema.version import PROFILE_SCHEMA_VERSION
 from trnscope.store.device_tracks import write_device_slices
-from trnscope.store.engine import IMPORT_MEMORY, connect, identifier, path_literal
+from trnscope.store.engine import TABLE_MEMORY, connect, identifier, path_literal
 from trnscope.store.nesting import NestingPass
 from trnscope.store.neuron_summary import check_summary
 from trnscope.store.source import SourceContext, SourceFacts
@@ -33,7 +33,7 @@ def import_explorer_directory(context: SourceContext) -> SourceFacts:
         table = match.group("table") if match else re.sub(r"\W", "_", path.stem)
         parts.setdefault(table, []).append(path)
     rows: dict[str, int] = {}
-    with connect(IMPORT_MEMORY, spill=context.tables.directory / "spill") as connection:
+    with connect(TABLE_MEMORY, spill=context.tables.directory / "spill") as connection:
         for table, paths in parts.items():
             name = free_name(table)
             rows[name] = _copy(connection, paths, context.tables.directory / f"{name}.parquet")

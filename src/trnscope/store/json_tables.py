@@ -14,9 +14,12 @@ import duckdb
 from trnscope.errors import TrnscopeError
 from trnscope.store.byte_source import open_bytes
 from trnscope.store.engine import identifier, path_literal
-from trnscope.store.json_document import MAX_ELEMENT_BYTES, JsonDocument
+from trnscope.store.json_document import JsonDocument
 from trnscope.store.json_repair import repair
 from trnscope.store.quality import Quality
+
+_OBJECT_BYTES: Final = 16 << 20
+"""Largest element; DuckDB takes buffers of twice this size per thread whatever the file's size."""
 
 _KEPT_TYPES: Final = frozenset({"BIGINT", "DOUBLE", "BOOLEAN", "VARCHAR", "UBIGINT", "HUGEINT"})
 _LISTS: Final = frozenset({"BIGINT[]", "DOUBLE[]", "VARCHAR[]", "UBIGINT[]"})
@@ -48,7 +51,7 @@ def _write(connection: Any, spooled: Path, name: str, select: str, out: Path) ->
     declared = ", ".join(f"{identifier(column)}: '{kind}'" for column, kind in columns.items())
     connection.execute(
         f"CREATE OR REPLACE TEMP VIEW {identifier(name)} AS SELECT * FROM read_json({path_literal(spooled)}, "
-        f"format = 'array', columns = {{{declared}}}, maximum_object_size = {MAX_ELEMENT_BYTES})"
+        f"format = 'array', columns = {{{declared}}}, maximum_object_size = {_OBJECT_BYTES})"
     )
     (rows,) = connection.execute(
         f"COPY (SELECT {select} FROM {identifier(name)}) TO {path_literal(out)} (FORMAT parquet, COMPRESSION zstd)"
@@ -59,7 +62,7 @@ def _write(connection: Any, spooled: Path, name: str, select: str, out: Path) ->
 def _columns(connection: Any, spooled: Path) -> dict[str, str]:
     described = connection.execute(
         f"DESCRIBE SELECT * FROM read_json({path_literal(spooled)}, format = 'array', sample_size = -1, "
-        f"maximum_object_size = {MAX_ELEMENT_BYTES}, map_inference_threshold = -1)"
+        f"maximum_object_size = {_OBJECT_BYTES}, map_inference_threshold = -1)"
     ).fetchall()
     columns: dict[str, str] = {}
     for column, kind, *_rest in described:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from trnscope.schema.events import SLICE, TRACE_METADATA
 from trnscope.store.byte_source import open_bytes
 from trnscope.store.device_tracks import write_device_slices
-from trnscope.store.engine import IMPORT_MEMORY, connect, identifier, path_literal
+from trnscope.store.engine import TABLE_MEMORY, connect, identifier, path_literal
 from trnscope.store.explorer_parquet import free_name
 from trnscope.store.json_document import JsonDocument, metadata_value
 from trnscope.store.json_tables import table_of_array
@@ -84,7 +84,7 @@ def import_neuron_profile(context: SourceContext) -> SourceFacts:
     spill.mkdir(exist_ok=True)
     rows: dict[str, int] = {}
     facts = SourceFacts("neuron-profile")
-    with connect(IMPORT_MEMORY, spill=spill) as connection, open_bytes(context.path) as data:
+    with connect(TABLE_MEMORY, spill=spill) as connection, open_bytes(context.path) as data:
         document = JsonDocument(data, context.quality)
         document.open()
         while (key := document.next_key()) is not None:
