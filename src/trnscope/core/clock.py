@@ -180,15 +180,17 @@ def replay(
     durations = np.ascontiguousarray(duration_ns, dtype=np.int64)
     if durations.shape != log.shape:
         raise ValueError(f"{len(log)} records but {durations.shape} durations")
-    executions = _is_execution(log["kind"])
-    if len(log) and int(np.min(durations, where=executions, initial=0)) < 0:
-        raise ValueError(f"the duration of record {int(np.argmin(np.where(executions, durations, 0)))} is negative")
+    kind = np.ascontiguousarray(log["kind"])
+    if int(durations.min(initial=0)) < 0:  # rare, and only wrong for executions
+        of_executions = np.where(_is_execution(kind), durations, 0)
+        if int(of_executions.min()) < 0:
+            raise ValueError(f"the duration of record {int(of_executions.argmin())} is negative")
 
     from trnscope.core.clock_kernel import run
 
     threads = _room(state.threads, MAX_THREADS)
     streams = _room(state.streams, MAX_STREAMS)
-    has_events = bool(np.any(log["kind"] == Kind.EVENT_RECORD))
+    has_events = bool(np.any(kind == Kind.EVENT_RECORD))
     events = state.events.copy() if has_events else state.events
     times = np.empty((4, len(log)), np.int64)
     lender = np.empty(len(log), np.int64)

@@ -90,9 +90,11 @@ class _DurationTable:
             grown = np.full(max(highest + 1, 2 * len(self._values)), UNKNOWN_NS, np.int64)
             grown[: len(self._values)] = self._values
             self._values = grown
-        found = self._values[np.maximum(index, 0)]
         if int(index.min(initial=0)) < 0:
+            found = self._values[np.maximum(index, 0)]
             found[index < 0] = UNKNOWN_NS
+        else:
+            found = self._values.take(index)
         if int(found.min(initial=0)) == UNKNOWN_NS:
             for signature in np.unique(ids[found == UNKNOWN_NS]):
                 duration = compute(int(signature))
@@ -123,17 +125,21 @@ class Durations:
 
     def of(self, log: np.ndarray) -> npt.NDArray[np.int64]:
         """(n,) durations of the records of a log."""
-        kind, signature, size = (np.ascontiguousarray(log[name]) for name in ("kind", "signature", "aux"))
+        kind, signature = (np.ascontiguousarray(log[name]) for name in ("kind", "signature"))
+        if not len(log):
+            return np.zeros(0, np.int64)
+        if kind.max() == Kind.OP and 0 < signature.min() and (highest := int(signature.max())) < GRAPH_BASE:
+            # The usual portion of an eager program.
+            self._highest = max(self._highest, highest)
+            return self._ops.lookup(signature, self._program_ns)
         launches = _LAUNCHES[kind] & (signature != 0)
         ops = launches & (signature < GRAPH_BASE)
-        if ops.all():  # the usual portion of an eager program
-            durations = self._ops.lookup(signature, self._program_ns)
-        else:
-            durations = np.zeros(len(log), np.int64)
-            graphs = launches & ~ops
-            durations[ops] = self._ops.lookup(signature[ops], self._program_ns)
-            durations[graphs] = self._graphs.lookup(signature[graphs], self._program_ns)
-        self._highest = max(self._highest, int(np.max(signature, where=ops, initial=0)))
+        graphs = launches & ~ops
+        durations = np.zeros(len(log), np.int64)
+        durations[ops] = self._ops.lookup(signature[ops], self._program_ns)
+        durations[graphs] = self._graphs.lookup(signature[graphs], self._program_ns)
+        self._highest = max(self._highest, int(signature[ops].max(initial=0)))
+        size = log["aux"]
         link = self.programs.target.host
         for index in np.flatnonzero((kind == Kind.COPY_H2D) | (kind == Kind.COPY_D2H)):
             durations[index] = link.host_copy_ns(int(size[index]))

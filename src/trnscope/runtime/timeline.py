@@ -120,7 +120,7 @@ class Timeline:
     def _take(self, log: np.ndarray, refs: npt.NDArray[np.uint64]) -> None:
         duration_ns = self.durations.of(log)
         self._state, placed = replay(self._state, log, duration_ns, self.costs, self.mode)
-        is_execution = _IS_EXECUTION[log["kind"]]
+        is_execution = _IS_EXECUTION.take(log["kind"])
         first = self._executions
         self._executions += int(np.count_nonzero(is_execution))
         if self._kept is not None:

@@ -31,13 +31,9 @@ void HostClock::advance() {
   if (now.unix_ns - last_.unix_ns < shortest_ns) return;
   first_ = last_;
   last_ = now;
-  ns_per_tick_ = static_cast<double>(last_.unix_ns - first_.unix_ns) /
-                 static_cast<double>(last_.approximate - first_.approximate);
-}
-
-int64_t HostClock::unix_ns(uint64_t approximate) const {
-  const auto ticks = static_cast<int64_t>(approximate - last_.approximate);
-  return last_.unix_ns + std::llround(static_cast<double>(ticks) * ns_per_tick_);
+  const double ns_per_tick = static_cast<double>(last_.unix_ns - first_.unix_ns) /
+                             static_cast<double>(last_.approximate - first_.approximate);
+  rate_ = std::llround(std::ldexp(ns_per_tick, fraction_bits));
 }
 
 }  // namespace trnscope

@@ -29,8 +29,13 @@ uint64_t enter(ThreadRecorder& thread) {
   return now;
 }
 
-LogRecord begin_record(const ThreadRecorder& thread, Kind kind, int device, int stream, int64_t aux) {
-  LogRecord record{};
+// Claims a record in the log with everything that the thread knows filled in; `publish` ends it.
+LogRecord& begin_record(ThreadRecorder& thread, Kind kind, uint64_t enter, int device, int stream, int64_t aux,
+                        std::span<const uint64_t> refs) {
+  const uint32_t stack = (window::get() & window::stacks) != 0 ? intern_python_stack() : 0;  // may wait for the GIL
+  LogRecord& record = thread.log->claim(refs);
+  record.enter_ns = static_cast<int64_t>(enter);
+  record.stack = stack;
   record.correlation = thread.correlations.empty() ? 0 : thread.correlations.back();
   record.seq_nr = -1;
   record.aux = aux;
@@ -44,6 +49,11 @@ LogRecord begin_record(const ThreadRecorder& thread, Kind kind, int device, int 
                                       : thread.optimizer ? Phase::optimizer
                                                          : Phase::forward);
   return record;
+}
+
+void publish(ThreadRecorder& thread, LogRecord& record) {
+  record.exit_ns = static_cast<int64_t>(c10::getApproximateTime());
+  thread.log->publish();
 }
 
 // The number that ties an op to its autograd node: the node that runs in backward, the node that was just made in
@@ -93,11 +103,6 @@ ThreadRecorder& make_thread_recorder() {
   return *current_recorder;
 }
 
-void append_record(ThreadRecorder& thread, LogRecord& record, std::span<const uint64_t> refs) {
-  if ((window::get() & window::stacks) != 0) record.stack = intern_python_stack();
-  thread.log->append(record, refs);
-}
-
 OpRecording::OpRecording(const c10::OperatorHandle& op)
     : thread_(this_thread_recorder()), schema_(op.schema()), live_(thread_.depth++ == 0 && thread_.muted == 0) {
   if (!live_) return;
@@ -121,16 +126,14 @@ void OpRecording::outputs(c10::ArrayRef<c10::IValue> results) {
 
 void OpRecording::commit(Kind kind, int device, int stream, int64_t aux, uint8_t flags, Origin origin) {
   if (!live_ || (kind == Kind::view && (window::get() & window::views) == 0)) return;
-  LogRecord record = begin_record(thread_, kind, device, stream, aux);
-  record.enter_ns = static_cast<int64_t>(enter_);
+  LogRecord& record = begin_record(thread_, kind, enter_, device, stream, aux, thread_.refs.ids);
   record.seq_nr = sequence_number(record, requires_grad_);
   record.signature = signature_;
   record.flags = flags | (mutates_ ? flag::mutates : 0);
   record.origin = static_cast<uint8_t>(origin_of(kind, origin));
   record.n_inputs = thread_.refs.inputs;
   record.n_outputs = thread_.refs.outputs;
-  record.exit_ns = static_cast<int64_t>(c10::getApproximateTime());
-  append_record(thread_, record, thread_.refs.ids);
+  publish(thread_, record);
 }
 
 MuteRecording::MuteRecording() : thread_(this_thread_recorder()) { ++thread_.muted; }
@@ -147,28 +150,23 @@ GraphRecording::GraphRecording(uint32_t signature, c10::ArrayRef<at::Tensor> inp
 void GraphRecording::commit(int device, int stream, c10::ArrayRef<at::Tensor> outputs) {
   if (!live_) return;
   live_ = false;
-  LogRecord record = begin_record(thread_, Kind::graph, device, stream, 0);
   std::vector<uint64_t> refs = std::move(inputs_);
-  record.n_inputs = static_cast<uint8_t>(refs.size());
+  const auto n_inputs = static_cast<uint8_t>(refs.size());
   const auto results = storages_of(outputs);
-  record.n_outputs = static_cast<uint8_t>(results.size());
   refs.insert(refs.end(), results.begin(), results.end());
-  record.enter_ns = static_cast<int64_t>(enter_);
+  LogRecord& record = begin_record(thread_, Kind::graph, enter_, device, stream, 0, refs);
+  record.n_inputs = n_inputs;
+  record.n_outputs = static_cast<uint8_t>(results.size());
   record.seq_nr = sequence_number(record, /*requires_grad=*/false);
   record.signature = signature_;
   record.origin = static_cast<uint8_t>(Origin::compiled);
-  record.exit_ns = static_cast<int64_t>(c10::getApproximateTime());
-  append_record(thread_, record, refs);
+  publish(thread_, record);
 }
 
 void record_host(Kind kind, int device, int stream, int64_t aux) {
   ThreadRecorder& thread = this_thread_recorder();
   if (thread.depth != 0 || thread.muted != 0) return;
-  const uint64_t now = enter(thread);
-  LogRecord record = begin_record(thread, kind, device, stream, aux);
-  record.enter_ns = static_cast<int64_t>(now);
-  record.exit_ns = static_cast<int64_t>(c10::getApproximateTime());
-  append_record(thread, record, {});
+  publish(thread, begin_record(thread, kind, enter(thread), device, stream, aux, {}));
 }
 
 }  // namespace trnscope

@@ -14,20 +14,20 @@ namespace trnscope {
 
 namespace {
 
-// Multiply and fold: full 64 x 64 -> 128 bit product, halves xored.
+// One full 64 x 64 -> 128 bit product per pair of words, halves xored, chained. The constants (fractional digits of pi)
+// keep a factor from becoming zero.
 class Hash {
  public:
   explicit Hash(uint64_t seed) : state_(seed) {}
-  void add(uint64_t value) {
-    const auto product = static_cast<unsigned __int128>(state_ ^ value ^ 0x9e3779b97f4a7c15ULL) * 0xd1342543de82ef95ULL;
-    state_ = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64) ^ (value << 1);
+  void add(uint64_t first, uint64_t second) {
+    const auto product = static_cast<unsigned __int128>(first ^ 0x243f6a8885a308d3ULL) * (second ^ state_);
+    state_ = (static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64)) + 0x13198a2e03707344ULL;
   }
   void add(std::string_view text) {
-    add(text.size());
     for (size_t i = 0; i < text.size(); i += 8) {
       uint64_t word = 0;
       std::memcpy(&word, text.data() + i, std::min<size_t>(8, text.size() - i));
-      add(word);
+      add(word, text.size());
     }
   }
   uint64_t value() const { return state_; }
@@ -36,7 +36,14 @@ class Hash {
   uint64_t state_;
 };
 
-bool on_device(const at::Tensor& tensor) { return tensor.defined() && tensor.device().type() == c10::kPrivateUse1; }
+// What a hashed word stands for.
+enum class Tag : uint64_t { device_tensor = 1, host_tensor, nothing, integer, real, complex, boolean, string, list, other };
+
+uint64_t tagged(Tag tag, uint64_t detail = 0) { return static_cast<uint64_t>(tag) << 56 | detail; }
+
+bool on_device(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.unsafeGetTensorImpl()->is_privateuseone();
+}
 
 // Stands for every real number that is not told apart.
 constexpr double kSomeNumber = 1.2345e-3;
@@ -53,51 +60,53 @@ uint64_t bits(double value) {
 }
 
 void hash_tensor(Hash& hash, const at::Tensor& tensor, TensorRefs& refs, uint8_t& count) {
-  const auto sizes = tensor.sizes();
-  const auto strides = tensor.strides();
-  hash.add(static_cast<uint64_t>(tensor.scalar_type()) << 32 | sizes.size());
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  const auto sizes = impl.sizes();
+  const auto strides = impl.strides();
+  const auto dtype = static_cast<uint64_t>(tensor.scalar_type());
+  hash.add(tagged(Tag::device_tensor, dtype << 32 | sizes.size()), static_cast<uint64_t>(impl.storage_offset()));
   for (size_t i = 0; i < sizes.size(); ++i) {
-    hash.add(static_cast<uint64_t>(sizes[i]));
-    hash.add(static_cast<uint64_t>(strides[i]));
+    hash.add(static_cast<uint64_t>(sizes[i]), static_cast<uint64_t>(strides[i]));
   }
-  hash.add(static_cast<uint64_t>(tensor.storage_offset()));
   if (count < TensorRefs::limit) {
     ++count;
-    refs.ids.push_back(storage_id(*tensor.storage().unsafeGetStorageImpl()));
+    refs.ids.push_back(storage_id(*impl.unsafe_storage().unsafeGetStorageImpl()));
   }
 }
 
 void hash_value(Hash& hash, const c10::IValue& value, TensorRefs& refs, uint8_t& count, bool& requires_grad) {
   if (value.isTensor()) {
-    hash.add(1);
     const at::Tensor& tensor = value.toTensor();
     if (on_device(tensor)) {
       hash_tensor(hash, tensor, refs, count);
       requires_grad |= tensor.requires_grad();
     } else if (tensor.defined()) {
-      hash.add(static_cast<uint64_t>(tensor.scalar_type()) << 32 | static_cast<uint64_t>(tensor.dim()));
-      for (const int64_t size : tensor.sizes()) hash.add(static_cast<uint64_t>(size));
+      hash.add(tagged(Tag::host_tensor), static_cast<uint64_t>(tensor.scalar_type()) << 32 | tensor.sizes().size());
+      for (const int64_t size : tensor.sizes()) hash.add(static_cast<uint64_t>(size), 0);
+    } else {
+      hash.add(tagged(Tag::host_tensor, 1), 0);
     }
-    return;
-  }
-  hash.add(value.isNone() ? 2 : value.isInt() ? 3 : value.isDouble() ? 4 : 5);
-  if (value.isInt()) {
-    hash.add(static_cast<uint64_t>(value.toInt()));
+  } else if (value.isNone()) {
+    hash.add(tagged(Tag::nothing), 0);
+  } else if (value.isInt()) {
+    hash.add(tagged(Tag::integer), static_cast<uint64_t>(value.toInt()));
   } else if (value.isBool()) {
-    hash.add(value.toBool() ? 7 : 6);
+    hash.add(tagged(Tag::boolean), value.toBool() ? 1 : 0);
   } else if (value.isDouble()) {
-    hash.add(bits(lowered(value.toDouble())));
+    hash.add(tagged(Tag::real), bits(lowered(value.toDouble())));
   } else if (value.isComplexDouble()) {
-    hash.add(bits(lowered(value.toComplexDouble().real())));
-    hash.add(bits(lowered(value.toComplexDouble().imag())));
+    hash.add(tagged(Tag::complex), bits(lowered(value.toComplexDouble().real())));
+    hash.add(tagged(Tag::complex, 1), bits(lowered(value.toComplexDouble().imag())));
   } else if (value.isString()) {
+    hash.add(tagged(Tag::string), value.toStringView().size());
     hash.add(value.toStringView());
   } else if (value.isList()) {
     const auto elements = value.toListRef();
-    hash.add(elements.size());
+    hash.add(tagged(Tag::list), elements.size());
     for (const c10::IValue& element : elements) hash_value(hash, element, refs, count, requires_grad);
+  } else {
+    hash.add(tagged(Tag::other), 0);  // generators, devices, streams: no part of the signature
   }
-  // Generators, devices, streams: no part of the signature.
 }
 
 TensorDescription describe_tensor(const at::Tensor& tensor) {

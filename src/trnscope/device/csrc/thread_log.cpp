@@ -1,7 +1,7 @@
 #include "thread_log.h"
 
 #include <algorithm>
-#include <cstring>
+#include <new>
 
 namespace trnscope {
 
@@ -18,23 +18,24 @@ Registry& registry() {
   return instance;
 }
 
-size_t entry_bytes(const LogRecord& record) {
-  return sizeof(LogRecord) + sizeof(uint64_t) * (size_t{record.n_inputs} + record.n_outputs);
-}
-
 }  // namespace
 
-void ThreadLog::append(const LogRecord& record, std::span<const uint64_t> refs) {
-  const size_t size = entry_bytes(record);
-  size_t offset = current_ ? current_->committed.load(std::memory_order_relaxed) : Chunk::capacity;
-  if (offset + size > Chunk::capacity) {
+LogRecord& ThreadLog::claim(std::span<const uint64_t> refs) {
+  const size_t size = sizeof(LogRecord) + refs.size_bytes();
+  Level level = current_ ? current_->committed.load(std::memory_order_relaxed) : Level{Chunk::capacity, 0};
+  if (level.bytes + size > Chunk::capacity) {
     start_chunk();
-    offset = 0;
+    level = {};
   }
-  std::byte* at = current_->bytes.data() + offset;
-  std::memcpy(at, &record, sizeof(LogRecord));
-  std::memcpy(at + sizeof(LogRecord), refs.data(), size - sizeof(LogRecord));
-  current_->committed.store(offset + size, std::memory_order_release);
+  std::byte* at = current_->bytes.data() + level.bytes;
+  claimed_ = {static_cast<uint32_t>(level.bytes + size), level.records + 1};
+  auto* ids = reinterpret_cast<uint64_t*>(at + sizeof(LogRecord));
+  for (size_t i = 0; i < refs.size(); ++i) ids[i] = refs[i];
+  return *new (at) LogRecord{};
+}
+
+void ThreadLog::publish() {
+  current_->committed.store(claimed_, std::memory_order_release);
   ++appended_;
 }
 
@@ -46,8 +47,8 @@ void ThreadLog::start_chunk() {
   } else {
     chunk = std::move(spare_.back());
     spare_.pop_back();
-    chunk->committed.store(0, std::memory_order_relaxed);
-    chunk->drained = 0;
+    chunk->committed.store({}, std::memory_order_relaxed);
+    chunk->drained = {};
   }
   current_ = chunk.get();
   chunks_.push_back(std::move(chunk));
@@ -55,24 +56,27 @@ void ThreadLog::start_chunk() {
 
 void ThreadLog::drain(DrainedLog& into) {
   const std::lock_guard lock(mutex_);
+  size_t bytes = 0, records = 0;
+  for (const auto& chunk : chunks_) {
+    const Level level = chunk->committed.load(std::memory_order_relaxed);
+    bytes += level.bytes - chunk->drained.bytes;
+    records += level.records - chunk->drained.records;
+  }
+  into.records.reserve(into.records.size() + records);
+  into.refs.reserve(into.refs.size() + (bytes - records * sizeof(LogRecord)) / sizeof(uint64_t));
   uint64_t taken = 0;
-  size_t bytes = 0;
-  for (const auto& chunk : chunks_) bytes += chunk->committed.load(std::memory_order_relaxed) - chunk->drained;
-  into.records.reserve(into.records.size() + bytes / sizeof(LogRecord) + 1);
-  into.refs.reserve(into.refs.size() + bytes / sizeof(LogRecord) * 4);
-  for (auto& chunk : chunks_) {
-    const size_t end = chunk->committed.load(std::memory_order_acquire);
-    while (chunk->drained < end) {
-      const std::byte* at = chunk->bytes.data() + chunk->drained;
-      LogRecord& record = into.records.emplace_back();
-      std::memcpy(&record, at, sizeof(LogRecord));
-      const size_t count = size_t{record.n_inputs} + record.n_outputs;
+  for (const auto& chunk : chunks_) {
+    const Level end = chunk->committed.load(std::memory_order_acquire);
+    const std::byte* at = chunk->bytes.data() + chunk->drained.bytes;
+    while (at != chunk->bytes.data() + end.bytes) {
+      LogRecord& record = into.records.emplace_back(*reinterpret_cast<const LogRecord*>(at));
       record.tensors = static_cast<uint32_t>(into.refs.size());
-      into.refs.resize(into.refs.size() + count);
-      std::memcpy(into.refs.data() + record.tensors, at + sizeof(LogRecord), count * sizeof(uint64_t));
-      chunk->drained += entry_bytes(record);
-      ++taken;
+      const auto* refs = reinterpret_cast<const uint64_t*>(at + sizeof(LogRecord));
+      into.refs.insert(into.refs.end(), refs, refs + record.n_inputs + record.n_outputs);
+      at = reinterpret_cast<const std::byte*>(refs + record.n_inputs + record.n_outputs);
     }
+    taken += end.records - chunk->drained.records;
+    chunk->drained = end;
   }
   // All but the last are full: the owner has moved on.
   for (size_t i = 0; i + 1 < chunks_.size(); ++i) {

@@ -26,8 +26,10 @@ struct DrainedLog {
 
 class ThreadLog {
  public:
-  // Owner only. `record.n_inputs + record.n_outputs` storage ids are taken from `refs`.
-  void append(const LogRecord& record, std::span<const uint64_t> refs);
+  // Owner only: a zeroed record, followed by `refs`, which nobody sees before `publish`.
+  LogRecord& claim(std::span<const uint64_t> refs);
+  // Owner only: hands the claimed record over. Its n_inputs + n_outputs equals the number of refs.
+  void publish();
 
   // Records appended and not yet drained. Exact on the owning thread.
   uint64_t pending() const { return appended_ - drained_.load(std::memory_order_relaxed); }
@@ -36,10 +38,14 @@ class ThreadLog {
   void drain(DrainedLog& into);
 
  private:
+  // A filling level: bytes and, so that a drain knows what to reserve, records.
+  struct Level {
+    uint32_t bytes = 0, records = 0;
+  };
   struct Chunk {
     static constexpr size_t capacity = 64 * 1024;
-    std::atomic<size_t> committed{0};  // written by the owner
-    size_t drained = 0;                // touched by the drainer only
+    std::atomic<Level> committed{};  // written by the owner
+    Level drained;                   // touched by the drainer only
     alignas(LogRecord) std::array<std::byte, capacity> bytes;
   };
   static constexpr size_t spare_limit = 16;
@@ -47,6 +53,7 @@ class ThreadLog {
   void start_chunk();
 
   Chunk* current_ = nullptr;  // the last of chunks_
+  Level claimed_;             // of the current chunk, once the claimed record is published
   uint64_t appended_ = 0;
   std::atomic<uint64_t> drained_{0};
   std::mutex mutex_;  // guards the two lists

@@ -40,9 +40,6 @@ ThreadRecorder& make_thread_recorder();
 
 inline ThreadRecorder& this_thread_recorder() { return current_recorder ? *current_recorder : make_thread_recorder(); }
 
-// Commits `record` with the thread's own fields filled in.
-void append_record(ThreadRecorder& thread, LogRecord& record, std::span<const uint64_t> refs);
-
 // Bits of what the open window asks for; none when no window is open.
 namespace window {
 constexpr uint32_t open = 1, stacks = 2, views = 4;
