@@ -146,6 +146,36 @@ def test_configured_profile(correlate: str, kernels: int, tmp_path: Path) -> Non
     assert len(device_rows(prof)) == kernels
 
 
+@pytest.mark.parametrize("activities", [[ProfilerActivity.CPU], None])
+def test_host_kernels_leave_no_rows(activities: Any) -> None:
+    x = torch.ones(64, 64, device="neuron")
+    with profile(activities=activities, profile_memory=True) as prof:
+        x.mean()
+        torch.zeros(256, device="neuron")
+    cpu_ops = Counter(e.name for e in prof.events() if e.device_type == torch.autograd.DeviceType.CPU)
+    assert cpu_ops["aten::mean"] == 1
+    assert {"aten::sum", "aten::fill_", "aten::div_"}.isdisjoint(cpu_ops)
+    mean = next(e for e in prof.key_averages() if e.key == "aten::mean")
+    assert mean.device_memory_usage > 0
+
+
+def test_driver_rows_add_no_time_to_torchs_tables() -> None:
+    x, w = arguments()
+    with profile(experimental_config=configured("correlate_device_time:false")) as prof:
+        rms_norm(x, w)
+    averages = prof.key_averages()
+    assert "Self NEURON" not in averages.table()
+    assert sum(e.self_device_time_total for e in averages) == 0
+    # Every row is an op, or the launch inside of one: all self times are the time of the outermost ops.
+    events = prof.events()
+    launches = [e for e in events if e.name == "neuron_launch"]
+    assert len(launches) == 6
+    assert all(launch.cpu_parent is not None for launch in launches)
+    outermost = sum(e.cpu_time_total for e in events if e.cpu_parent is None)
+    assert averages.self_cpu_time_total == pytest.approx(outermost)
+    assert sum(e.count for e in averages) == len(events) == sum(e.name.startswith("aten::") for e in events) + 6
+
+
 def test_schedule_gives_one_window_per_cycle(finished: list[Any]) -> None:
     x, w = arguments()
     counts: list[int] = []

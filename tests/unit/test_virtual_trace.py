@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -149,3 +151,34 @@ def test_every_event_that_torch_writes_is_recognised(tmp_path: Path) -> None:
     assert set(shifts) == {1_000_000}
     assert 'say "hi"' in [e["name"] for e in trace["traceEvents"]]
     assert {e["ph"] for e in trace["traceEvents"]} == {"X", "i", "s", "f", "M"}
+
+
+# Whether Kineto names GPUs depends on what the process profiled before, so this is a process of its own.
+EXPORT = """
+import sys, torch
+config = torch._C._profiler._ExperimentalConfig(custom_profiler_config="correlate_device_time:" + sys.argv[1])
+x = torch.ones(3, device="neuron")
+with torch.profiler.profile(experimental_config=config) as profile:
+    x + x
+profile.export_chrome_trace(sys.argv[2])
+"""
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("correlate", ["true", "false"])
+def test_kinetos_names_for_gpus_are_dropped_and_ours_stay(correlate: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    subprocess.run([sys.executable, "-c", EXPORT, correlate, str(path)], cwd=tmp_path, check=True, timeout=120)
+    raw = path.read_bytes()
+    own, kinetos = {"neuron:0"}, {f"GPU {n}" for n in range(16)}
+
+    def named(text: bytes) -> tuple[set[str], set[str]]:
+        metadata = [e for e in json.loads(text)["traceEvents"] if e["ph"] == "M"]
+        labels = {e["args"]["labels"] for e in metadata if e["name"] == "process_labels"}
+        return labels, {e["args"]["name"] for e in metadata if e["name"] == "process_name" and e["pid"] == 0}
+
+    before, _ = named(raw)
+    after, names = named(to_virtual(raw, window_of([]).mapping, {}))
+    assert before >= own | kinetos
+    assert after == before - kinetos
+    assert names == {"logical NeuronCore 0 (modelled)"}

@@ -76,7 +76,7 @@ def register(settings: config.Settings) -> None:
     """
     import torch
 
-    from trnscope.runtime import connection, warmup
+    from trnscope.runtime import connection, profiler_guard, warmup
 
     extension = load_extension()
     extension.configure(
@@ -91,6 +91,7 @@ def register(settings: config.Settings) -> None:
         extension, chip=settings.chip, lnc=settings.lnc, instance=settings.instance, host_mode=settings.host_mode
     )
     warmup.install(runtime)
+    profiler_guard.install()
     if settings.compute == "shapes":
         import torch._meta_registrations  # many shape functions are written in Python
     torch.utils.rename_privateuse1_backend("neuron")

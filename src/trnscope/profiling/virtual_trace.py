@@ -36,6 +36,24 @@ _EVENT: Final = re.compile(
 )
 """One event with a time: slices, instants, and the two ends of a flow, whose category comes last."""
 
+_METADATA: Final = rb"""  \{
+    "ph": "M",
+    "name": "%s",
+    "ts": [0-9.]+,
+    "pid": %s,
+    "tid": 0,
+    "args": \{
+      "%s": %s
+    \}
+  \},
+"""
+_GPU: Final = re.compile(
+    _METADATA % (b"process_name", rb"(\d+)", b"name", rb"[^\n]*")
+    + _METADATA % (b"process_labels", rb"\1", b"labels", rb'"GPU \1"')
+    + _METADATA % (b"process_sort_index", rb"\1", b"sort_index", rb"\d+")
+)
+"""The names that Kineto gives to processes 0 to 15 of every trace, whether there are GPUs or not."""
+
 _BASE: Final = re.compile(rb'"baseTimeNanoseconds": (\d+)')
 _FIRST: Final = re.compile(rb'"schemaVersion": \d+,')
 
@@ -50,7 +68,7 @@ def to_virtual(text: bytes, mapping: HostMap, about: dict[str, Any]) -> bytes:
     """
     found = _BASE.search(text)
     base_ns = int(found[1]) if found else 0
-    edits: list[tuple[int, int, bytes]] = []
+    edits: list[tuple[int, int, bytes]] = [(*gpu.span(), b"") for gpu in _GPU.finditer(text)]
     places: dict[bytes, list[tuple[int, int]]] = {}
     times: dict[bytes, list[tuple[bytes, bytes]]] = {}
     for event in _EVENT.finditer(text):

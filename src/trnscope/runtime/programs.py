@@ -128,7 +128,7 @@ class Durations:
         kind, signature = (np.ascontiguousarray(log[name]) for name in ("kind", "signature"))
         if not len(log):
             return np.zeros(0, np.int64)
-        if kind.max() == Kind.OP and 0 < signature.min() and (highest := int(signature.max())) < GRAPH_BASE:
+        if kind.max() == Kind.OP and signature.min() > 0 and (highest := int(signature.max())) < GRAPH_BASE:
             # The usual portion of an eager program.
             self._highest = max(self._highest, highest)
             return self._ops.lookup(signature, self._program_ns)

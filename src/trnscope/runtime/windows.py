@@ -65,7 +65,7 @@ class Window:
         specs: signature -> op or graph, for all signatures of the log.
         stacks: stack id -> frames, innermost first.
         memory_events: one allocation without time (0) per storage alive at the start, then allocations and frees of
-            device memory in the window; without fields when the extension keeps no such log.
+            device memory in the window.
         threads: system thread id -> name, of Python threads that were alive at the end.
     """
 
@@ -152,7 +152,6 @@ class Windows:
         self._source = source
         self._timeline = timeline
         self._number = 0
-        self._logs_memory = hasattr(source, "log_memory_events")  # an extension of an earlier build cannot
         self._open: _OpenWindow | None = None
         self._noted = False
 
@@ -169,9 +168,8 @@ class Windows:
             thread=threading.get_native_id(),
         )
         self._open = _OpenWindow(info, state)
-        if self._logs_memory:
-            self._open.live_storages = self._source.live_storages()
-            self._source.log_memory_events(on=True)
+        self._open.live_storages = self._source.live_storages()
+        self._source.log_memory_events(on=True)
         for observer, _ in _observers:
             if observer is not None:
                 _guarded(observer, info)
@@ -182,9 +180,8 @@ class Windows:
             return
         self._open.real_end_ns = time.time_ns()
         self._open.segment = self._timeline.close_window()
-        if self._logs_memory:
-            self._source.log_memory_events(on=False)
-            self._open.memory_events = np.concatenate([self._open.live_storages, self._source.drain_memory_events()])
+        self._source.log_memory_events(on=False)
+        self._open.memory_events = np.concatenate([self._open.live_storages, self._source.drain_memory_events()])
 
     def finish(self) -> tuple[Any, ...] | None:
         """Places the window, tells the observers, and returns what the extension emits."""

@@ -188,17 +188,15 @@ class Session final : public libkineto::IActivityProfilerSession {
       const auto* op = execution.correlation == 0 ? nullptr : linked(static_cast<int32_t>(execution.correlation));
       add_launch(execution, placement, op, flow).log(logger);
       if (placement.as_driver) add_execution(ActivityType::PRIVATEUSE1_DRIVER, execution, placement, op, flow).log(logger);
+      streams.emplace(execution.device, execution.stream);
       if (!placement.as_kernels) continue;
       const auto type = execution.category == 1 ? ActivityType::GPU_MEMCPY : ActivityType::CONCURRENT_KERNEL;
       Activity& activity = add_execution(type, execution, placement, op, flow);
       set_flow(activity, flow, /*start=*/false);
       activity.log(logger);
-      streams.emplace(execution.device, execution.stream);
     }
-    if (placement.as_kernels) {
-      add_annotations(logger, linked, placement);
-      name_devices(logger, streams, start);
-    }
+    if (placement.as_kernels) add_annotations(logger, linked, placement);
+    name_devices(logger, streams, start);
   }
 
   static void set_flow(Activity& activity, uint32_t id, bool start) {
