@@ -8,6 +8,9 @@ from typing import Any, Final
 import duckdb
 
 IMPORT_MEMORY: Final = "80MB"
+LINK_MEMORY: Final = "512MB"
+"""For joining launches and device slices: tables of several joins are pinned at once."""
+
 TABLE_MEMORY: Final = "512MB"
 """For tables of any width: JSON buffers alone take 64 MiB, row groups of a wide Parquet table more."""
 

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from trnscope.schema.events import AUTOGRAD_LINK, DEVICE_KINDS, KERNEL_LINK, NESTING, SLICE
-from trnscope.store.engine import IMPORT_MEMORY, connect, literal, path_literal
+from trnscope.store.engine import LINK_MEMORY, connect, literal, path_literal
 from trnscope.store.quality import Quality
 from trnscope.store.table_files import TableSet
 
@@ -39,7 +39,7 @@ SELECT slice_id, source_id, launch_id,
        CASE WHEN launch_id IS NULL AND coalesce(correlation, 0) <= 0 THEN 'no-correlation'
             WHEN launch_id IS NULL THEN 'missing-launch'
             WHEN coalesce(enclosing_id, external_op_id) IS NULL THEN 'missing-op' END AS reason
-FROM joined ORDER BY slice_id
+FROM joined
 """
 
 _AUTOGRAD_LINK: Final = """
@@ -55,7 +55,6 @@ forward AS (
 SELECT b.slice_id AS backward_id, b.source_id, f.forward_id, b.sequence_number
 FROM numbered b JOIN forward f USING (source_id, sequence_number)
 WHERE b.forward_thread > 0
-ORDER BY backward_id
 """
 
 
@@ -66,7 +65,7 @@ def link(tables: TableSet, quality: Quality) -> dict[str, int]:
     if not slices.exists():
         quality.add("no-device-events")
         return report
-    with connect(IMPORT_MEMORY, spill=tables.directory / "spill") as connection:
+    with connect(LINK_MEMORY, spill=tables.directory / "spill") as connection:
         _views(connection, tables)
         kernel_links = tables[KERNEL_LINK]
         for batch in connection.sql(_KERNEL_LINK.format(device=_DEVICE)).to_arrow_reader(1 << 16):
