@@ -32,13 +32,6 @@ COPY = OpSpec("aten::_copy_from", (TENSOR,), (TENSOR,))
 SPECS = {1: MUL, 2: EXP, 3: COPY}
 DURATIONS = {1: 30_000, 2: 50_000, 3: 4_000}
 
-MEMORY_EVENT_DTYPE = np.dtype(
-    [
-        ("time_ns", "<i8"), ("storage", "<u8"), ("address", "<u8"), ("bytes", "<i8"), ("block_bytes", "<i8"),
-        ("allocated_bytes", "<i8"), ("reserved_bytes", "<i8"), ("device", "<i2"), ("is_free", "u1"), ("_pad", "V5"),
-    ]
-)  # fmt: skip
-
 
 def record(kind: Kind, enter: int, leave: int, signature: int = 0, **more: Any) -> dict[str, Any]:
     """One record; times are real, after START."""

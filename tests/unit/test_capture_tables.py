@@ -11,11 +11,10 @@ from trnscope.profiling.device_files import containers, device_tables, used_prog
 from trnscope.profiling.placement import PlacedWindow
 from trnscope.profiling.settings import Settings
 from trnscope.schema.capture import CaptureLayout
-from trnscope.schema.records import Flag, Kind, Origin, Phase
+from trnscope.schema.records import MEMORY_EVENT_DTYPE, Flag, Kind, Origin, Phase
 from trnscope.store.writer import arrow_table
 from window_builder import (
     MAIN,
-    MEMORY_EVENT_DTYPE,
     MUL,
     START,
     WORKER,
@@ -229,9 +228,9 @@ def test_core_filter() -> None:
 def test_memory() -> None:
     events = np.array(
         [
-            (0, 5, 4096, 100, 256, 256, 1 << 20, 0, 0, b""),  # from before the window
-            (START + 20 * US, 6, 8192, 300, 512, 768, 1 << 20, 0, 0, b""),
-            (START + 30 * US, 5, 4096, 100, 256, 512, 1 << 20, 0, 1, b""),
+            (0, 5, 4096, 100, 256, 256, 1 << 20, 0, 0),  # from before the window
+            (START + 20 * US, 6, 8192, 300, 512, 768, 1 << 20, 0, 0),
+            (START + 30 * US, 5, 4096, 100, 256, 512, 1 << 20, 0, 1),
         ],
         MEMORY_EVENT_DTYPE,
     )

@@ -58,7 +58,10 @@ def test_targets() -> None:
     assert Target("trn2", lnc=1).logical_cores == 8
     assert Target("trn1", instance="trn1.32xlarge").logical_cores == 32
     assert target.host.eager_dispatch_ns == 60_000
-    assert target.host.host_copy_ns(12_000) == 1_000
+    # one DMA's latency of 1 us, and 12 GB/s (between cores 100 GB/s)
+    assert target.host.host_copy_ns(0) == 1_000
+    assert target.host.host_copy_ns(12_000) == 2_000
+    assert target.host.core_copy_ns(100_000) == 2_000
     assert hash(Target()) == hash(Target("trn2", 2, "trn2.3xlarge"))
 
 

@@ -78,10 +78,11 @@ def test_graph_table_is_valid_json_whatever_the_scalars(monkeypatch):
     node = GraphNode(op, (ValueRef(-1, 0),))
     graph = compiled(7, "g")
     spec_of_graph = GraphSpec("g", "forward", (VECTOR,), (node,), (ValueRef(0, 0),))
+    registry.add(compiled(6, "not launched"))
     registry.add(CompiledGraph(7, "model", spec_of_graph, 1, graph.compiled_at_ns, 1_999, 3_000, 5_001))
     monkeypatch.setattr(registry_module, "registry", registry)
 
-    columns = graph_columns()
+    columns = graph_columns({"g"})
     [text] = columns.pop("graph_json")
     assert columns == {"graph_id": [7], "name": ["g"], "kind": ["forward"], "nodes": [1], "compile_ns": [10_000]}
     read = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))

@@ -2,6 +2,8 @@
 
 import pytest
 
+from trnscope.schema import MEMORY_EVENT_DTYPE
+
 torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.device
@@ -70,6 +72,10 @@ def test_statistics_have_both_spellings() -> None:
     assert torch.accelerator.memory_allocated(DEVICE) == 2 * MIB
     assert f"Neuron Memory Summary, Device {DEVICE}" in torch.neuron.memory_summary(DEVICE)
     del y
+
+
+def test_memory_events_have_the_layout_of_the_schema() -> None:
+    assert torch.neuron.memory._C.drain_memory_events().dtype == MEMORY_EVENT_DTYPE
 
 
 def test_freed_blocks_are_used_again_last_first() -> None:

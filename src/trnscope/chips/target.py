@@ -16,9 +16,10 @@ class HostCosts:
         compiled_launch_ns: host time of launching one compiled graph.
         launch_latency_ns: submission to start on the device.
         sync_overhead_ns: completion on the device to return on the host.
-        copy_overhead_ns: fixed part of a copy between host and device.
+        copy_overhead_ns: host time of issuing a copy, its transfer excluded.
         host_link_bytes_per_ns: bandwidth of such a copy.
         core_link_bytes_per_ns: bandwidth of a copy between two logical cores.
+        transfer_latency_ns: fixed part of a transfer, that of one DMA.
     """
 
     eager_dispatch_ns: int
@@ -28,14 +29,15 @@ class HostCosts:
     copy_overhead_ns: int
     host_link_bytes_per_ns: float
     core_link_bytes_per_ns: float
+    transfer_latency_ns: int
 
     def host_copy_ns(self, size_bytes: int) -> int:
-        """Modelled time of the transfer of a host copy, its fixed part left out."""
-        return round(size_bytes / self.host_link_bytes_per_ns)
+        """Modelled time of a copy between host and device: one DMA's latency and the host link's bandwidth."""
+        return self.transfer_latency_ns + round(size_bytes / self.host_link_bytes_per_ns)
 
     def core_copy_ns(self, size_bytes: int) -> int:
-        """Modelled time of a copy between two logical cores."""
-        return round(size_bytes / self.core_link_bytes_per_ns)
+        """Modelled time of a copy between two logical cores: one DMA's latency and the link's bandwidth."""
+        return self.transfer_latency_ns + round(size_bytes / self.core_link_bytes_per_ns)
 
 
 @dataclass(frozen=True)
@@ -103,4 +105,5 @@ class Target:
             copy_overhead_ns=round(value("copy_overhead")),
             host_link_bytes_per_ns=value("host_link_bandwidth"),
             core_link_bytes_per_ns=value("core_link_bandwidth"),
+            transfer_latency_ns=round(value("dma_latency")),
         )

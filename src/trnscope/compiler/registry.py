@@ -4,6 +4,7 @@ import json
 import math
 import threading
 from collections import Counter
+from collections.abc import Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -75,9 +76,9 @@ registry = GraphRegistry()
 """The one of this process."""
 
 
-def graph_columns() -> dict[str, list[Any]]:
-    """The table `Graph` of a capture: every graph that this process compiled so far."""
-    graphs = registry.graphs()
+def graph_columns(launched: Set[str]) -> dict[str, list[Any]]:
+    """The table `Graph` of a capture: the graphs whose names are given, in order of compilation."""
+    graphs = [graph for graph in registry.graphs() if graph.spec.name in launched]
     return {
         "graph_id": [graph.graph_id for graph in graphs],
         "name": [graph.spec.name for graph in graphs],

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from trnscope.core.clock import HostMap
 from trnscope.profiling import virtual_columns
 from trnscope.profiling.capture import Environment, Observed, dropped_warning, write_capture
 from trnscope.profiling.hooks import WindowHooks
 from trnscope.profiling.placement import placed_window
-from trnscope.profiling.samplers import Sampler
+from trnscope.profiling.samplers import Sampler, Samples
 from trnscope.profiling.settings import ProfileMode, Settings
+from trnscope.schema.records import Kind
 
 if TYPE_CHECKING:
     from trnscope.runtime.connection import Runtime
@@ -65,7 +68,7 @@ class Session:
         return self._finished.get(config_string)
 
     def start(self, info: "WindowStart") -> None:
-        self._release()  # of a window that never came to its end
+        self._close()  # of a window that never came to its end
         if not info.config_string:
             return
         settings, complaints = Settings.from_string(info.config_string)
@@ -87,10 +90,11 @@ class Session:
         self._opened.sampler.start()
 
     def finish(self, window: "Window", placed: "Placed") -> None:
-        opened = self._opened
-        observed = self._release()
-        if opened is None or observed is None:
+        closed = self._close()
+        if closed is None:
             return
+        opened, samples = closed
+        observed = _observed(opened, samples, window)
         runtime, _ = _runtime()
         environment = _environment(runtime)
         view = placed_window(window, placed, environment.costs, opened.settings, opened.thread)
@@ -108,28 +112,34 @@ class Session:
             )
         self._finished[window.config_string] = Finished(directory, view.mapping, environment.host_mode)
 
-    def _release(self) -> Observed | None:
-        """Take hooks and samplers away; returns what they saw."""
+    def _close(self) -> tuple[_Opened, Samples] | None:
+        """Take hooks and samplers of the open window away; returns the window and what was sampled."""
         opened, self._opened = self._opened, None
         if opened is None:
             return None
         opened.hooks.remove()
-        return Observed(
-            modules=opened.hooks.modules if opened.hooks.follow_modules else None,
-            samples=opened.sampler.stop(),
-            loaded_before=opened.loaded_before,
-            graphs=_compiled_graphs(),
-            complaints=opened.complaints,
-        )
+        return opened, opened.sampler.stop()
 
 
-def _compiled_graphs() -> dict[str, Any] | None:
-    """Columns of `Graph`, when something was compiled: importing the compiler only to find nothing costs a second."""
-    if "trnscope.compiler" not in sys.modules:
+def _observed(opened: _Opened, samples: Samples, window: "Window") -> Observed:
+    return Observed(
+        modules=opened.hooks.modules if opened.hooks.follow_modules else None,
+        samples=samples,
+        loaded_before=opened.loaded_before,
+        graphs=_launched_graphs(window),
+        complaints=opened.complaints,
+    )
+
+
+def _launched_graphs(window: "Window") -> dict[str, Any] | None:
+    """Columns of `Graph`, when one was launched: importing the compiler only to find nothing costs a second."""
+    log = window.log
+    signatures = np.unique(log["signature"][log["kind"] == Kind.GRAPH])
+    if not len(signatures):
         return None
     from trnscope.compiler.registry import graph_columns
 
-    return graph_columns()
+    return graph_columns({window.specs[int(signature)].name for signature in signatures})
 
 
 def window_name(time_ns: int) -> str:
