@@ -20,7 +20,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 SOURCES := $(shell find src/trnscope/device/csrc -name '*.cpp' -o -name '*.h' ! -name build_torch_version.h)
 
-.PHONY: demo test lint types layers unit test-ops bench fidelity docs golden clean fuzz
+.PHONY: demo test lint types layers unit test-slow test-ops bench fidelity docs golden clean fuzz
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/extension.stamp
@@ -40,6 +40,10 @@ layers: $(VENV)/extension.stamp
 
 unit: $(VENV)/extension.stamp
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# What takes minutes: every published trace, where DATA is at hand
+test-slow: $(VENV)/extension.stamp
+	TRNSCOPE_TEST_DATA=$(abspath $(DATA)) $(BIN)/python -m pytest -m slow
 
 # The whole operator database, in crash-safe shards
 test-ops: $(VENV)/extension.stamp

@@ -10,7 +10,7 @@ file says so.
 
 from typing import Final
 
-from trnscope.schema.tables import Column, Table
+from trnscope.schema.columns import Column, Table, integer, ns, text
 
 EVENT_MODEL_VERSION: Final = "1.0.0"
 """Version of these tables. A major step means that import directories must be imported again."""
@@ -22,38 +22,26 @@ TRACK_ID_BITS: Final = 32
 """`track_id = source_id << 32 | number of first appearance`, the same for `process_id`."""
 
 
-def _ns(name: str, doc: str, required: bool = True) -> Column:
-    return Column(name, "int64", doc, "ns", required)
-
-
-def _int(name: str, doc: str, unit: str | None = None, required: bool = True) -> Column:
-    return Column(name, "int64", doc, unit, required)
-
-
-def _text(name: str, doc: str, required: bool = True) -> Column:
-    return Column(name, "string", doc, None, required)
-
-
-_SOURCE: Final = _int("source_id", "row of Source")
+_SOURCE: Final = integer("source_id", "row of Source")
 
 SOURCE: Final = Table(
     "Source",
     "One imported file.",
     (
         _SOURCE,
-        _text("path", "as it was given, relative to the imported directory where there is one"),
-        _text("format", "what the content was recognised as: torch-trace, chrome-trace, neuron-profile, ..."),
-        _text("container", "plain, gzip, zstd or zip"),
-        _int("file_bytes", "size on disk", "bytes"),
-        _int("rank", "global rank; null when the file does not say", required=False),
-        _text("rank_origin", "where the rank comes from: file, name, order or none"),
-        _int("world_size", "ranks of the job", required=False),
-        _ns("base_time_ns", "add to start_ns for Unix time; null when unknown", required=False),
-        _text("device_name", "name of the accelerator as the file gives it", required=False),
-        _text("framework", "framework and version as the file gives them", required=False),
-        _int("events", "elements of the file's event arrays, metadata included"),
-        _ns("start_ns", "first timestamp of a slice, instant or counter", required=False),
-        _ns("end_ns", "last end of a slice, instant or counter", required=False),
+        text("path", "as it was given, relative to the imported directory where there is one"),
+        text("format", "what the content was recognised as: torch-trace, chrome-trace, neuron-profile, ..."),
+        text("container", "plain, gzip, zstd or zip"),
+        integer("file_bytes", "size on disk", "bytes"),
+        integer("rank", "global rank; null when the file does not say", required=False),
+        text("rank_origin", "where the rank comes from: file, name, order or none"),
+        integer("world_size", "ranks of the job", required=False),
+        ns("base_time_ns", "add to start_ns for Unix time; null when unknown", required=False),
+        text("device_name", "name of the accelerator as the file gives it", required=False),
+        text("framework", "framework and version as the file gives them", required=False),
+        integer("events", "elements of the file's event arrays, metadata included"),
+        ns("start_ns", "first timestamp of a slice, instant or counter", required=False),
+        ns("end_ns", "last end of a slice, instant or counter", required=False),
     ),
 )
 
@@ -61,12 +49,12 @@ PROCESS: Final = Table(
     "Process",
     "Processes as the trace names them: a host process, a device, or a group such as `Spans`.",
     (
-        _int("process_id", "unique in the import"),
+        integer("process_id", "unique in the import"),
         _SOURCE,
-        _text("pid", "as in the file"),
-        _text("name", "process name", required=False),
-        _text("labels", "labels", required=False),
-        _int("sort_index", "display order", required=False),
+        text("pid", "as in the file"),
+        text("name", "process name", required=False),
+        text("labels", "labels", required=False),
+        integer("sort_index", "display order", required=False),
     ),
 )
 
@@ -74,16 +62,16 @@ TRACK: Final = Table(
     "Track",
     "One row of events in time: a thread, a device stream, an engine, a counter or a family of async events.",
     (
-        _int("track_id", "unique in the import"),
+        integer("track_id", "unique in the import"),
         _SOURCE,
-        _int("process_id", "row of Process"),
-        _text("tid", "as in the file"),
-        _text("kind", "thread, stream, engine, queue, counter or async"),
-        _text("name", "thread name", required=False),
-        _int("device", "device index of a stream", required=False),
-        _int("stream", "stream number of a stream", required=False),
-        _int("sort_index", "display order", required=False),
-        _int("lanes", "rows needed so that no two slices of one row overlap without nesting"),
+        integer("process_id", "row of Process"),
+        text("tid", "as in the file"),
+        text("kind", "thread, stream, engine, queue, counter or async"),
+        text("name", "thread name", required=False),
+        integer("device", "device index of a stream", required=False),
+        integer("stream", "stream number of a stream", required=False),
+        integer("sort_index", "display order", required=False),
+        integer("lanes", "rows needed so that no two slices of one row overlap without nesting"),
     ),
 )
 
@@ -91,22 +79,22 @@ SLICE: Final = Table(
     "Slice",
     "Everything that has a duration.",
     (
-        _int("slice_id", "unique in the import, in file order"),
+        integer("slice_id", "unique in the import, in file order"),
         _SOURCE,
-        _int("track_id", "row of Track"),
-        _text("name", "name"),
-        _text("category", "as in the file", required=False),
-        _text("kind", "op, annotation, python, runtime, kernel, copy, memset, sync, instruction, dma or other"),
-        _ns("start_ns", "start"),
-        _ns("duration_ns", "duration after repairs, never negative"),
-        _int("correlation", "joins a launch and what it started on the device", required=False),
-        _int("external_id", "joins a launch or device slice and its op", required=False),
-        _int("sequence_number", "autograd sequence number", required=False),
-        _int("forward_thread", "of a backward op: thread of its forward op", required=False),
-        _int("device", "device of a device slice", required=False),
-        _int("stream", "stream of a device slice", required=False),
-        _int("repairs", "sum of RepairFlag bits, 0 for an untouched slice"),
-        _text("args", "arguments as JSON text", required=False),
+        integer("track_id", "row of Track"),
+        text("name", "name"),
+        text("category", "as in the file", required=False),
+        text("kind", "op, annotation, python, runtime, kernel, copy, memset, sync, instruction, dma or other"),
+        ns("start_ns", "start"),
+        ns("duration_ns", "duration after repairs, never negative"),
+        integer("correlation", "joins a launch and what it started on the device", required=False),
+        integer("external_id", "joins a launch or device slice and its op", required=False),
+        integer("sequence_number", "autograd sequence number", required=False),
+        integer("forward_thread", "of a backward op: thread of its forward op", required=False),
+        integer("device", "device of a device slice", required=False),
+        integer("stream", "stream of a device slice", required=False),
+        integer("repairs", "sum of RepairFlag bits, 0 for an untouched slice"),
+        text("args", "arguments as JSON text", required=False),
     ),
 )
 
@@ -114,18 +102,18 @@ NESTING: Final = Table(
     "Nesting",
     "Where each slice lies on its track; sorted by track and start.",
     (
-        _int("slice_id", "row of Slice"),
+        integer("slice_id", "row of Slice"),
         _SOURCE,
-        _int("track_id", "row of Track"),
-        _ns("start_ns", "start"),
-        _ns("duration_ns", "duration"),
-        _int("lane", "row within the track; slices of one lane nest and never cross"),
-        _int("depth", "how many slices of its lane enclose it"),
-        _int("parent_id", "innermost slice of the track that encloses it", required=False),
-        _int("op_id", "innermost enclosing op", required=False),
-        _int("annotation_id", "innermost enclosing annotation", required=False),
-        _int("python_id", "innermost enclosing Python function", required=False),
-        _ns("covered_ns", "part of the parent that this slice, but no earlier sibling, covers"),
+        integer("track_id", "row of Track"),
+        ns("start_ns", "start"),
+        ns("duration_ns", "duration"),
+        integer("lane", "row within the track; slices of one lane nest and never cross"),
+        integer("depth", "how many slices of its lane enclose it"),
+        integer("parent_id", "innermost slice of the track that encloses it", required=False),
+        integer("op_id", "innermost enclosing op", required=False),
+        integer("annotation_id", "innermost enclosing annotation", required=False),
+        integer("python_id", "innermost enclosing Python function", required=False),
+        ns("covered_ns", "part of the parent that this slice, but no earlier sibling, covers"),
     ),
 )
 
@@ -133,14 +121,14 @@ INSTANT: Final = Table(
     "Instant",
     "Events without duration.",
     (
-        _int("event_id", "unique in the import, in file order"),
+        integer("event_id", "unique in the import, in file order"),
         _SOURCE,
-        _int("track_id", "row of Track"),
-        _text("name", "name"),
-        _text("category", "as in the file", required=False),
-        _text("scope", "g (global), p (process), t (thread); null when not given", required=False),
-        _ns("timestamp_ns", "when"),
-        _text("args", "arguments as JSON text", required=False),
+        integer("track_id", "row of Track"),
+        text("name", "name"),
+        text("category", "as in the file", required=False),
+        text("scope", "g (global), p (process), t (thread); null when not given", required=False),
+        ns("timestamp_ns", "when"),
+        text("args", "arguments as JSON text", required=False),
     ),
 )
 
@@ -148,12 +136,12 @@ COUNTER: Final = Table(
     "Counter",
     "Samples of named values.",
     (
-        _int("event_id", "unique in the import, in file order; the series of one event share it"),
+        integer("event_id", "unique in the import, in file order; the series of one event share it"),
         _SOURCE,
-        _int("track_id", "row of Track"),
-        _text("name", "name of the counter"),
-        _text("series", "name of the series in the counter"),
-        _ns("timestamp_ns", "when"),
+        integer("track_id", "row of Track"),
+        text("name", "name of the counter"),
+        text("series", "name of the series in the counter"),
+        ns("timestamp_ns", "when"),
         Column("value", "float64", "value from then on", required=False),
     ),
 )
@@ -162,14 +150,14 @@ FLOW_POINT: Final = Table(
     "FlowPoint",
     "Ends and steps of arrows between slices.",
     (
-        _int("event_id", "unique in the import, in file order"),
+        integer("event_id", "unique in the import, in file order"),
         _SOURCE,
-        _int("track_id", "row of Track"),
-        _text("phase", "s (start), t (step) or f (finish)"),
-        _text("flow", "id of the arrow as in the file", required=False),
-        _text("name", "name"),
-        _text("category", "as in the file", required=False),
-        _ns("timestamp_ns", "when"),
+        integer("track_id", "row of Track"),
+        text("phase", "s (start), t (step) or f (finish)"),
+        text("flow", "id of the arrow as in the file", required=False),
+        text("name", "name"),
+        text("category", "as in the file", required=False),
+        ns("timestamp_ns", "when"),
     ),
 )
 
@@ -177,9 +165,9 @@ POINT_BINDING: Final = Table(
     "PointBinding",
     "The slice that a flow point or an instant lies in; points outside of any slice have no row.",
     (
-        _int("event_id", "row of FlowPoint or Instant"),
+        integer("event_id", "row of FlowPoint or Instant"),
         _SOURCE,
-        _int("slice_id", "innermost slice of the track at that time"),
+        integer("slice_id", "innermost slice of the track at that time"),
     ),
 )
 
@@ -187,12 +175,12 @@ KERNEL_LINK: Final = Table(
     "KernelLink",
     "Who started each device slice.",
     (
-        _int("slice_id", "device slice"),
+        integer("slice_id", "device slice"),
         _SOURCE,
-        _int("launch_id", "runtime slice that started it", required=False),
-        _int("op_id", "innermost op on the launching thread", required=False),
-        _text("method", "how the op was found: enclosing, external-id or none"),
-        _text("reason", "why a link is missing; null for a complete one", required=False),
+        integer("launch_id", "runtime slice that started it", required=False),
+        integer("op_id", "innermost op on the launching thread", required=False),
+        text("method", "how the op was found: enclosing, external-id or none"),
+        text("reason", "why a link is missing; null for a complete one", required=False),
     ),
 )
 
@@ -200,10 +188,10 @@ AUTOGRAD_LINK: Final = Table(
     "AutogradLink",
     "Backward ops and the forward ops that recorded them, by autograd sequence number.",
     (
-        _int("backward_id", "slice of the backward op"),
+        integer("backward_id", "slice of the backward op"),
         _SOURCE,
-        _int("forward_id", "slice of the forward op"),
-        _int("sequence_number", "shared by both"),
+        integer("forward_id", "slice of the forward op"),
+        integer("sequence_number", "shared by both"),
     ),
 )
 
@@ -212,8 +200,8 @@ TRACE_METADATA: Final = Table(
     "Everything a file says outside of its events, and metadata events without a column of their own.",
     (
         _SOURCE,
-        _text("key", "top-level key, or `event:` and the name of a metadata event"),
-        _text("value", "as JSON text"),
+        text("key", "top-level key, or `event:` and the name of a metadata event"),
+        text("value", "as JSON text"),
     ),
 )
 
@@ -221,11 +209,11 @@ RAW_EVENT: Final = Table(
     "RawEvent",
     "Events that are kept as they are because they have no place in the model.",
     (
-        _int("event_id", "unique in the import, in file order"),
+        integer("event_id", "unique in the import, in file order"),
         _SOURCE,
-        _text("reason", "kebab-case id, as in DataQuality"),
-        _int("byte_offset", "in the decompressed file", "bytes"),
-        _text("text", "as in the file, cut at 64 KiB; invalid bytes as replacement characters"),
+        text("reason", "kebab-case id, as in DataQuality"),
+        integer("byte_offset", "in the decompressed file", "bytes"),
+        text("text", "as in the file, cut at 64 KiB; invalid bytes as replacement characters"),
     ),
 )
 

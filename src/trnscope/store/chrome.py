@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trnscope.schema.columns import Column, Table
 from trnscope.schema.events import (
     CATEGORY_KINDS,
     DEVICE_KINDS,
@@ -27,7 +28,6 @@ from trnscope.schema.events import (
     SLICE_KINDS,
     TRACE_METADATA,
 )
-from trnscope.schema.tables import Column, Table
 from trnscope.store.counters import write_counter
 from trnscope.store.json_document import JsonDocument, metadata_value
 from trnscope.store.json_repair import find_event_end, repair

@@ -5,8 +5,8 @@ Shape: `{"version": 1, "data": [{"nrta_seq_id": n, "framework_op_exec_ids": [{"s
 
 from typing import Any, Final
 
+from trnscope.schema.columns import Column, Table
 from trnscope.schema.events import TRACE_METADATA
-from trnscope.schema.tables import Column, Table
 from trnscope.store.byte_source import open_bytes
 from trnscope.store.json_document import JsonDocument, metadata_value
 from trnscope.store.source import SourceContext, SourceFacts

@@ -10,8 +10,8 @@ from io import BytesIO
 from typing import Any, Final
 
 from trnscope.errors import TrnscopeError
+from trnscope.schema.columns import Column, Table
 from trnscope.schema.events import COUNTER, SLICE_ID_BITS
-from trnscope.schema.tables import Column, Table
 from trnscope.store.byte_source import open_bytes
 from trnscope.store.source import SourceContext, SourceFacts
 

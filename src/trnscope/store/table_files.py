@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trnscope.schema.tables import Column, Table
+from trnscope.schema.columns import Column, Table
 
 _DICTIONARY: Final = pa.dictionary(pa.int32(), pa.string())
 REPEATING: Final = frozenset({"name", "category", "kind", "phase", "scope", "series", "method", "reason"})

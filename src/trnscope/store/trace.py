@@ -10,8 +10,9 @@ import duckdb
 
 from trnscope.errors import TrnscopeError
 from trnscope.schema.capture import CaptureLayout
+from trnscope.schema.columns import Table
 from trnscope.schema.events import EVENT_MODEL_VERSION, EVENT_TABLES
-from trnscope.schema.tables import TABLES, Table
+from trnscope.schema.tables import TABLES
 from trnscope.store.capture import open_capture
 from trnscope.store.engine import connect, identifier, path_literal
 from trnscope.store.layout import MANIFEST, ProgressFactory, default_directory
