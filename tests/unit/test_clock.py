@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from trnscope.core.clock import MAX_EVENTS, MAX_THREADS, ClockCosts, ClockState, Replay, host_map, replay, submit_times
+from trnscope.core.clock import ClockCosts, ClockState, Replay, host_map, replay, submit_times
+from trnscope.core.clock_layout import MAX_EVENTS, MAX_THREADS
 from trnscope.schema.records import LOG_DTYPE, Flag, Kind
 
 COSTS = ClockCosts(

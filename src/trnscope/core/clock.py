@@ -34,26 +34,25 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from trnscope.core.clock_layout import (
+    EVENT_ID,
+    EVENT_TIME,
+    MAX_EVENTS,
+    MAX_STREAMS,
+    MAX_THREADS,
+    MODE_CODES,
+    NO_ENTRY,
+    REAL,
+    STREAM_DEVICE,
+    STREAM_FREE,
+    STREAM_ID,
+    THREAD_ID,
+    VIRTUAL,
+)
 from trnscope.schema.records import EXECUTION_KINDS, LOG_DTYPE, Kind
 
 Mode = Literal["measured", "modelled", "paced"]
 Times = npt.NDArray[np.int64]
-
-MODE_CODES: Final[Mapping[str, int]] = {"measured": 0, "modelled": 1, "paced": 2}
-
-MAX_THREADS: Final = 256
-"""Threads remembered; the one that recorded longest ago is forgotten first."""
-MAX_STREAMS: Final = 1024
-"""Streams remembered; the one that became free first is forgotten first."""
-MAX_EVENTS: Final = 65_536
-"""Event recordings remembered. Waiting for an older one is taken as already done and marked uncertain."""
-
-# Columns of the state tables, shared with the kernel.
-THREAD_ID, VIRTUAL, REAL, OWN_REAL, SEEN, OWNER_KIND, TASK, LENDER, DOUBT, TASK_SEEN = range(10)
-# REAL is the real exit of the last record on a thread's clock, workers' included; OWN_REAL that of its own last one.
-STREAM_DEVICE, STREAM_ID, STREAM_FREE = range(3)
-EVENT_ID, EVENT_TIME = range(2)
-NO_ENTRY: Final = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from trnscope.core.clock import (
+from trnscope.core.clock_layout import (
     DOUBT,
     EVENT_ID,
     EVENT_TIME,
