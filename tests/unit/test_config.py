@@ -40,6 +40,8 @@ def test_copies_are_whole(copied: object) -> None:
 def test_errors_come_from_the_constructor() -> None:
     with pytest.raises(ConfigError, match="max_events_per_nc=0"):
         NeuronConfig(max_events_per_nc=0)
+    with pytest.raises(ConfigError, match="profile_output_dir="):
+        NeuronConfig(profile_output_dir="\udcff")
 
 
 def test_no_value_can_end_the_process() -> None:

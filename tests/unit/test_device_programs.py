@@ -2,6 +2,7 @@
 
 import copy
 import io
+import pickle
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +56,22 @@ def test_save_and_load_with_map_location(tmp_path: Path) -> None:
         moved = torch.load(tmp_path / "x.pt", map_location=where)["x"]
         assert moved.device == torch.device(where)
         assert torch.equal(moved.cpu(), x.cpu())
+
+
+def test_pickles_and_old_checkpoints() -> None:
+    x = torch.arange(6.0, device="neuron:1").view(2, 3)[:, 1:]
+    old = io.BytesIO()
+    torch.save(x, old, _use_new_zipfile_serialization=False)
+    old.seek(0)
+    for again in (pickle.loads(pickle.dumps(x)), torch.load(old)):
+        assert again.device == torch.device("neuron:1")
+        assert torch.equal(again.cpu(), x.cpu())
+
+
+def test_pinned_memory_serves_loaders() -> None:
+    data = torch.utils.data.TensorDataset(torch.arange(4.0))
+    batches = torch.utils.data.DataLoader(data, batch_size=2, pin_memory=True)
+    assert [batch.to("neuron", non_blocking=True).tolist() for (batch,) in batches] == [[0.0, 1.0], [2.0, 3.0]]
 
 
 def test_load_checkpoint_of_the_cpu_onto_the_device() -> None:

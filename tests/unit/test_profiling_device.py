@@ -115,6 +115,15 @@ def test_without_correlation_torch_has_no_device_rows(
     assert (categories.count("privateuse1_driver"), categories.count("kernel")) == (6, 0)
 
 
+def test_any_name_that_the_file_system_allows(tmp_path: Path, operands: "tuple[torch.Tensor, torch.Tensor]") -> None:
+    directory = tmp_path / 'a"b\n{}:,;='
+    config = NeuronConfig(profile_output_dir=directory)
+    with profile(activities=BOTH, experimental_config=config, on_trace_ready=NeuronProfiler(config).export_trace):
+        rms_norm(*operands)
+    (capture,) = find_captures(directory)
+    assert json.loads((capture.directory / "trace.json").read_text())["traceEvents"]
+
+
 def test_schedule_makes_one_directory_per_window(tmp_path: Path, operands: "tuple[torch.Tensor, torch.Tensor]") -> None:
     config = NeuronConfig(modes=[ProfileMode.RUNTIME], profile_output_dir=tmp_path)
     plan = schedule(wait=1, warmup=1, active=2, repeat=2)

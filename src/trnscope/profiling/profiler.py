@@ -1,5 +1,6 @@
 """`NeuronProfiler`: writes the framework trace of a window into its capture."""
 
+import tempfile
 import warnings
 from pathlib import Path
 from types import TracebackType
@@ -108,13 +109,12 @@ class NeuronProfiler:
 
 
 def _export(prof: Any, finished: Finished, directory: Path) -> None:
-    raw = directory / f".{CaptureLayout.TRACE}.raw.json"
-    try:
+    # Kineto cannot write below every path that the file system allows (a line break in a name), so not below the user's
+    with tempfile.TemporaryDirectory(prefix="trnscope-") as hidden:
+        raw = Path(hidden) / CaptureLayout.TRACE
         prof.export_chrome_trace(str(raw))
         about = {"clock": "virtual", "host_mode": finished.host_mode, "is_simulation": True}
         trace = to_virtual(raw.read_bytes(), finished.mapping, about)
-    finally:
-        raw.unlink(missing_ok=True)
     replace_file(directory / CaptureLayout.TRACE, trace)
     manifest = open_capture(directory).manifest
     kept = [entry for entry in manifest.files if entry["path"] != CaptureLayout.TRACE]

@@ -172,9 +172,9 @@ def _flag(parameter: str, given: object) -> bool:
 def _path(parameter: str, given: object) -> str:
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(given)
-        if isinstance(path, str) and path and "\0" not in path:
+        if isinstance(path, str) and path and "\0" not in path and not any("\ud800" <= c <= "\udfff" for c in path):
             return path
-    raise _bad(parameter, given, "the path of a directory (str or os.PathLike)")
+    raise _bad(parameter, given, "the path of a directory (str or os.PathLike), in characters that UTF-8 has")
 
 
 MAX_CORE: Final = 4095

@@ -290,14 +290,34 @@ c10::DataPtr adopt(c10::DataPtr memory, size_t nbytes, c10::DeviceIndex device) 
   return seal(std::move(context), data);
 }
 
+namespace {
+
+StorageContext* known_context(const c10::StorageImpl& storage) {
+  return storage.data_ptr().cast_context<StorageContext>(&release_context);
+}
+
+// torch wraps memory that it was not given by the allocator (`from_blob`, pickling) in a storage of its own.
+StorageContext& adopt_blob(c10::StorageImpl& storage) {
+  TORCH_CHECK(storage.device_type() == kNeuron, "expected a storage of device neuron, got one of ", storage.device());
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (known_context(storage) == nullptr) {
+    const auto device = storage.device().index();
+    auto blob = storage.set_data_ptr(c10::DataPtr(nullptr, storage.device()));
+    storage.set_data_ptr_noswap(adopt(std::move(blob), storage.nbytes(), device));
+  }
+  return *known_context(storage);
+}
+
+}  // namespace
+
 StorageContext& context_of(const c10::StorageImpl& storage) {
-  auto* context = storage.data_ptr().cast_context<StorageContext>(&release_context);
-  TORCH_CHECK(context != nullptr, "expected a storage of device neuron, got one of ", storage.device());
-  return *context;
+  auto* context = known_context(storage);
+  return C10_LIKELY(context != nullptr) ? *context : adopt_blob(const_cast<c10::StorageImpl&>(storage));
 }
 
 uint64_t storage_id(const c10::StorageImpl& storage) {
-  auto* context = storage.data_ptr().cast_context<StorageContext>(&release_context);
+  const auto* context = known_context(storage);
   return context == nullptr ? 0 : context->id;
 }
 
